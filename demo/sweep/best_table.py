@@ -192,10 +192,10 @@ def why_out(result: RunResult, reference: RunResult | None) -> str:
 
 
 def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | None:
-    """Returns plain eager's latency over this run's compiled latency; None without `MIN_EAGERS` `eagers`.
+    """Returns plain eager's latency over this run's compiled latency; None if `eagers` has too few processes.
 
-    The two are of different processes. So the interval joins two half widths of log latency: between processes of
-    plain eager (Student's t times the standard error), and within processes.
+    On the log scale the interval joins two half widths: between processes of plain eager (Student's t times the
+    standard error), and within processes.
     """
     own = _process_figures(result)
     if not own or len(eagers) < MIN_EAGERS:

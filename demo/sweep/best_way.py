@@ -1,9 +1,9 @@
 """Searches for the best way to run one model, by successive halving (Jamieson and Talwalkar, 2016):
 
-1. Run each way, such as freezing, once. The run is short unless the way compiles again in every process.
-2. Run the best two to the usual precision, and until each has `FINAL_RUNS` runs.
+1. Run each way, such as freezing, once. Time it for `QUICK_SECONDS`, unless each process has to compile it again.
+2. Run the best two at full length, and until each has `FINAL_RUNS` runs.
 3. Run other ways once more if their only run compiled: this measures the first output of the next process.
-4. In the faster half, run the ways that may still be the best to the usual precision.
+4. In the faster half, run the ways that may still be the best at full length.
 """
 
 import dataclasses

@@ -59,7 +59,7 @@ def connect(address: str | None) -> Iterator[None]:
 
 
 def _needs() -> dict[str, int]:
-    """Returns what one cell needs: a GPU, or all cores of one of the largest nodes."""
+    """Returns Ray's resources of one cell: a GPU, or all cores of one of the largest nodes."""
     import ray
 
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
