@@ -104,6 +104,7 @@ def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Pat
     history, cancel = History(), threading.Event()
     with ExitStack() as stack:
         if options.engine == "ray":
+            print(f"Connecting to Ray (address: {options.address or 'this machine'}) ...", file=sys.stderr)
             stack.enter_context(cluster.connect(options.address))
             machines = cluster.machines(options.gpu_type)
             cells, forecast = cluster.make_cells(specs, machines, history.all(), image, options.fresh), None

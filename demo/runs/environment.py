@@ -1,11 +1,8 @@
 """The environment variables of the processes that the app starts.
 
-- On a Hugging Face Space visitors choose what a process loads. So a process gets only the variables in `NEEDED`, and no
-  token of the Hub; `block_proc_access` keeps the process from reading the app's environment under /proc.
-- Anywhere else a process gets the whole environment.
-
-Not covered: a process has the app's user, files and network. Root may still read the app's environment if root has
-the capability to trace processes.
+On a Hugging Face Space visitors choose what a process loads, so it gets only the variables in `NEEDED` and no token.
+Not covered: a process has the app's user, files and network. Root with the capability to trace processes may still read
+the app's environment.
 """
 
 import contextlib
@@ -30,21 +27,22 @@ NEEDED = """
     OMP_NUM_THREADS OMP_WAIT_POLICY GOMP_SPINCOUNT MKL_NUM_THREADS
     WORTH_COMPILING_PIXELS WORTH_COMPILING_BATCH WORTH_COMPILING_PARAMETERS WORTH_COMPILING_HUB_IDS
 """.split()
-"""The variables that Python, torch, compilers, the Hub's library and `limits` read. No patterns such as TORCH*:
-torch writes the values of all names with TORCH or TRITON into its compile cache, which later visitors' runs
-share."""
+"""The variables that Python, torch, compilers, the Hub's library and this program read.
+
+Patterns such as TORCH* would leak secrets: torch writes the values of all names with TORCH or TRITON into its compile
+cache, which later visitors' runs share.
+"""
 SPIN_COUNT = "3000"
-"""How often a waiting OpenMP thread looks before it sleeps. Without this bound, if another program takes the core
-of one thread, all other threads spin until that thread is done. With one of two cores taken, a call of 10 ms then
-took 1.5 s, and a thirtieth of 1.5 s with the bound. On an idle machine the bound costs nothing."""
+"""How often a waiting OpenMP thread looks for work before it sleeps.
+
+Without this bound all threads spin while one waits for its core. Measured with one of two cores taken: a call of 10 ms
+took 1.5 s without the bound and 0.05 s with it. On an idle machine the bound costs nothing.
+"""
 PR_SET_DUMPABLE = 4
 
 
 def worker_environment(folder: str) -> dict[str, str]:
-    """Returns the variables of a process whose temporary files lie in `folder`.
-
-    Inductor's cache stays at torch's default place, so that all processes share the cache.
-    """
+    """Returns the variables of a process whose temporary files lie in `folder`."""
     environment = dict(os.environ)
     if limits.on_space():
         environment = {name: environment[name] for name in NEEDED if name in environment}
@@ -53,10 +51,9 @@ def worker_environment(folder: str) -> dict[str, str]:
         environment["CUDA_VISIBLE_DEVICES"] = ""
     if "OMP_WAIT_POLICY" not in environment:
         environment.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
-    cache = environment.get("TORCHINDUCTOR_CACHE_DIR", str(inductor_folder()))
     return {
+        "TORCHINDUCTOR_CACHE_DIR": str(inductor_folder()),  # else each TMPDIR would have an empty compile cache
         **environment,
-        "TORCHINDUCTOR_CACHE_DIR": cache,
         "HF_HUB_DISABLE_TELEMETRY": "1",
         APP_VARIABLE: str(os.getpid()),
         "TMPDIR": folder,
@@ -65,7 +62,7 @@ def worker_environment(folder: str) -> dict[str, str]:
 
 
 def inductor_folder() -> Path:
-    """Returns torch's default folder for inductor's cache, such as '/tmp/torchinductor_alice'."""
+    """Returns torch's default folder for inductor's compile cache: '/tmp/torchinductor_alice'."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container may run under a user number that has no name
@@ -75,10 +72,9 @@ def inductor_folder() -> Path:
 
 
 def share_headers(folder: str) -> None:
-    """Links inductor's precompiled C++ headers into `folder`, the temporary files of one process.
+    """Links inductor's folder into `folder`, the temporary files of one process.
 
-    Inductor looks for them there, wherever its cache lies, and without the link each process would compile them
-    again, for seconds.
+    Inductor looks for its precompiled C++ headers there. Without the link each process takes seconds to compile them.
     """
     shared = inductor_folder()
     with contextlib.suppress(OSError):
@@ -87,6 +83,6 @@ def share_headers(folder: str) -> None:
 
 
 def block_proc_access() -> None:
-    """Stops, on Linux, other processes of this user from reading the app's environment or memory under /proc."""
+    """Keeps other processes of this user from reading the app's environment and memory under /proc, on Linux."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

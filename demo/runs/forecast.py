@@ -1,10 +1,7 @@
-"""Forecasts how long a run, or the runs of a sweep, will take.
+"""Forecasts how long a run or a sweep will take.
 
-1. With earlier runs of the same settings on this machine: their median.
-2. Else a rough guess from the number of the model's parameters, or no forecast if the number is not known.
-
-Not covered: a compile cache that an earlier run has filled, the download of weights, and the load by other
-programs.
+With earlier runs of the same settings on this machine: their median. Else a rough guess from the number of parameters.
+Not covered: a filled compile cache, the download of weights, and other programs' load.
 """
 
 import dataclasses
@@ -12,6 +9,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from demo.core.catalog import Checkpoint, find
 from demo.core.machine import HostInfo
@@ -19,41 +17,38 @@ from demo.core.result import RunResult
 from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 
 NEWEST = 5
-"""How many of the latest runs with the same settings count at most: older runs may be of a slower torch."""
+"""How many of the latest runs with the same settings count: older runs may be of a slower torch."""
 SECONDS_WITHOUT_CALLS, CALLS = 30.0, 30
-"""Guessed seconds for the start and the compile, and guessed calls of a run. Runs on two cores took 20 s to 5
-min."""
+"""Guessed seconds for start and compile, and guessed number of calls. Runs on two cores took 20 s to 5 min."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
 """Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
 TEXT_SHARE = 0.1
-"""The share of `OPERATIONS_A_SECOND` that a text model reaches: each step reads every weight for a few
-operations."""
+"""The share of `OPERATIONS_A_SECOND` that a text model reaches: each token reads all weights for few operations."""
 
 
 @dataclass(frozen=True)
 class Forecast:
     seconds: float
-    """Seconds from the click to the end of the last repeat."""
     runs: int
-    """How many earlier runs the forecast rests on; 0 for a rough guess from the model's parameters."""
+    """How many earlier runs the forecast rests on; 0 for a rough guess."""
 
 
 @dataclass(frozen=True)
 class SweepForecast:
-    """How long the unfinished cells of a sweep will take, one after another."""
-
     cells: int
     seconds: float
     guessed: int
-    """How many of the cells have settings that were never run on this device; their seconds are a rough guess."""
+    """How many of the cells have only a rough guess."""
 
 
 def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult]) -> Forecast | None:
-    """Returns the forecast for `spec`, whose device is 'cpu' or 'cuda'; None without earlier runs and parameters.
+    """Returns the forecast; None without earlier runs and without a known number of parameters.
 
-    `earlier` are this machine's runs on the same device, newest first (see `on_this_machine`).
+    The spec's device is 'cpu' or 'cuda'. `earlier` are this machine's runs on the same device, newest first.
     """
-    same = [run for run in earlier if run.speedup and comparable(run.spec) == comparable(spec)][:NEWEST]
+    alike: dict[str, Any] = {"text": (), "repeats": 1}  # neither changes the time of one process much
+    asked = dataclasses.replace(spec, **alike)
+    same = [run for run in earlier if run.speedup and dataclasses.replace(run.spec, **alike) == asked][:NEWEST]
     if same:
         return Forecast(spec.repeats * statistics.median(run.elapsed_seconds for run in same), len(same))
     if checkpoint is None or not checkpoint.parameters:
@@ -62,7 +57,7 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
 
 
 def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo) -> SweepForecast:
-    """Returns the sum of all specs' forecasts. The specs' device is 'cpu' or 'cuda'; `earlier` is newest first."""
+    """Returns the sum of all forecasts. The device of each spec is 'cpu' or 'cuda'; `earlier` is newest first."""
     here = {device: on_this_machine(earlier, machine, device) for device in {spec.device for spec in specs}}
     unknown = Forecast(2 * SECONDS_WITHOUT_CALLS, 0)  # a checkpoint whose parameters nobody has counted
     found = [forecast(spec, find(spec.checkpoint), here[spec.device]) or unknown for spec in specs]
@@ -70,7 +65,7 @@ def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machi
 
 
 def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str) -> list[RunResult]:
-    """Returns the runs of `earlier` that were measured on this machine's `device`, 'cpu' or 'cuda'."""
+    """Returns the runs that were measured on this machine's `device`, 'cpu' or 'cuda'."""
     name = machine.gpu if device == "cuda" else machine.cpu
     return [
         run
@@ -79,14 +74,9 @@ def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str
     ]
 
 
-def comparable(spec: RunSpec) -> RunSpec:
-    """Returns the spec without what hardly changes the time of one process: a detector's queries, and the repeats."""
-    return dataclasses.replace(spec, text=(), repeats=1)
-
-
 def _seconds_by_parameters(spec: RunSpec, checkpoint: Checkpoint) -> float:
     text = spec.task == TEXT_GENERATION
-    # as in a ViT: two operations (multiply, add) for each weight and each patch of 16 x 16 pixels, or each token
+    # As in a ViT: two operations (multiply, add) for each weight and each patch of 16 x 16 pixels, or each token.
     patches = 1 if text else math.prod(checkpoint.input_size) / 256
     operations = 2.0 * checkpoint.parameters * spec.batch_size * patches
     call = operations / OPERATIONS_A_SECOND[spec.device] / (TEXT_SHARE if text else 1)

@@ -1,5 +1,4 @@
-"""A run as its runner sees it: the job, the latest progress, the result if the worker gave none, and what earlier
-runs add to a result."""
+"""A run as the app sees it: its job, its progress, the result if its process gives none, and what earlier runs add."""
 
 import contextlib
 import dataclasses
@@ -30,18 +29,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Files:
-    """The files that a run writes beside its result, named as in the worker's `Job`; None: not asked for."""
+    """The files that a run writes beside its result; None: not asked for."""
 
     trace: Path | None = None
-    """The profiler's trace, for Perfetto, if the run has a profile."""
+    """The profiler's trace, for Perfetto."""
     package: Path | None = None
-    """The package that AOTInductor built, with compiler "aot"."""
+    """The model that AOTInductor compiled, with compiler "aot"."""
     kept_packages: Path | None = None
-    """A folder that keeps the package, so that the next process of the same spec loads it instead of building
-    one."""
+    """A folder that keeps AOTInductor's package, so that the next process of the same spec need not build it."""
 
     def existing(self) -> "Files":
-        """Returns the paths of the files that are on the disk, and None for all others."""
+        """Returns the same paths, but None for files that are not on the disk."""
         return Files(**{name: file for name, file in vars(self).items() if file is not None and file.is_file()})
 
 
@@ -50,7 +48,7 @@ NO_FILES = Files()
 
 @dataclass
 class OngoingRun:
-    """One process of a run, while it goes on. A run with repeats has several processes."""
+    """One process of a run, while it goes on. Its methods make the result if the process gives none."""
 
     spec: RunSpec
     input_file: Path | None = None
@@ -58,7 +56,7 @@ class OngoingRun:
     cancel: threading.Event | None = None
     threads: int | None = None
     exactly: bool = False
-    """Whether the worker refuses the run if fewer cores than `threads` are free, instead of using fewer threads."""
+    """Whether the run is refused if fewer cores than `threads` are free; else it gets fewer threads."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     started_at: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     begun: float = field(default_factory=time.monotonic)
@@ -66,17 +64,16 @@ class OngoingRun:
     progress_at: float = 0.0
     """When `progress` came, in seconds since the beginning."""
     answer: RunResult | None = None
-    """The result, once only the warm first call of a later process is missing. A failure after that keeps
-    `answer`."""
+    """The result, once only its first call with a filled compile cache is missing. A failure after that keeps it."""
 
     @property
     def elapsed_seconds(self) -> float:
         return time.monotonic() - self.begun
 
     def progress_after(self, elapsed: float, new: Progress | None = None) -> Progress:
-        """Returns the latest progress, or `new` if the worker has just sent one, brought forward to `elapsed` seconds.
+        """Takes a `new` progress, if any, and returns the latest one with its times as of `elapsed` seconds.
 
-        The remaining time is counted down, and None when used up.
+        The remaining time counts down and becomes None at 0.
         """
         if new is not None:
             self.progress, self.progress_at = new, elapsed
@@ -87,10 +84,7 @@ class OngoingRun:
         return dataclasses.replace(latest, elapsed_seconds=elapsed, remaining_seconds=left, racing_seconds=racing)
 
     def job(self, folder: str) -> dict[str, Any]:
-        """Returns the job for a worker whose temporary files lie in `folder`.
-
-        Raises OSError if no folder for an empty compile cache can be made there.
-        """
+        """Returns the message that starts the run in a process with this temporary folder. Raises OSError."""
         job = {name: getattr(self, name) for name in ("id", "started_at", "threads", "exactly")}
         files = vars(self.files) | {"input_file": self.input_file}
         job |= {name: str(file.resolve()) for name, file in files.items() if file is not None}
@@ -123,10 +117,7 @@ class OngoingRun:
         )
 
     def as_crashed(self, worker: Worker) -> RunResult:
-        """Returns the result for a worker that died or sent an unreadable message.
-
-        Call it before `worker.close`.
-        """
+        """Returns the result of a process that died or sent an unreadable message. Call it before `worker.close`."""
         code = None if worker.unreadable else worker.child.exit_code()
         _log.warning("the worker %s; it printed last: %s", ending(code), worker.child.last_words() or "nothing")
         change: dict[str, Any] = {}
@@ -157,10 +148,9 @@ class OngoingRun:
 
 
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
-    """Returns the result with the compile cost that its run did not measure (cold: empty cache, warm: filled
-    cache), as an earlier run measured it.
+    """Returns the result with the compile cost that it lacks, with an empty or a filled cache, from an earlier run.
 
-    An own model gets none: its file may have changed since. Raises HistoryError.
+    A user's own model gets none: its file may have changed. Raises HistoryError.
     """
     compilation = result.compilation
     if compilation is None or (compilation.cold and compilation.warm) or result.spec.task == OWN_MODEL:
@@ -171,17 +161,16 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
 
 
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
-    """Returns the result with the earlier processes of the same settings, which its speed-up then includes, and
-    with how much processes of other settings differ.
+    """Returns the result with what its speed-up includes: earlier processes, and how much processes differ.
 
-    `earlier` are further processes, which the history may lack.
+    `earlier` are processes of the same run, which the history may lack.
     """
     if result.speedup is None:
         return result
     same, others, deleted = [], [], earlier
     if history is not None:
         with contextlib.suppress(HistoryError):
-            same, others = history.same_settings(result), history.reruns(result)
+            same, others = history.reruns(result, same_model=True), history.reruns(result)
             if result.spec.task != OWN_MODEL:  # an own model has no `same`: all of `earlier` count
                 deleted = tuple(run for run in earlier if history.get(run.id) is None)
     pool = reruns.earlier_processes(result, same, deleted)
@@ -192,22 +181,20 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
 
 
 def with_answer_without_breaks(result: RunResult, history: History) -> RunResult:
-    """Returns a result with added graph breaks together with the latest stored speed-up of the same settings
-    without the breaks; any other result as it is.
+    """Adds the latest stored speed-up without graph breaks to a result whose breaks were added on purpose.
 
-    Raises HistoryError.
+    Returns any other result as it is. Raises HistoryError.
     """
     if not result.spec.graph_break:
         return result
     plain = dataclasses.replace(result, spec=dataclasses.replace(result.spec, graph_break=False))
-    known = reruns.earlier_processes(plain, history.same_settings(plain))
+    known = reruns.earlier_processes(plain, history.reruns(plain, same_model=True))
     latest = history.get(known[-1].id) if known else None
     return dataclasses.replace(result, without_breaks=latest.speedup if latest is not None else None)
 
 
 def redact(result: RunResult) -> RunResult:
-    """Returns the result without folders and control characters in its texts: libraries' errors name files by their
-    full paths, and a result is shown to other people."""
+    """Returns the result without folders and control characters in its texts, because other people may see it."""
     failure = result.failure
     if failure is not None:
         failure = dataclasses.replace(failure, message=fmt.redact(failure.message), remedy=fmt.redact(failure.remedy))
@@ -215,7 +202,7 @@ def redact(result: RunResult) -> RunResult:
 
 
 def store(result: RunResult, history: History) -> RunResult:
-    """Stores the result and returns it, with a warning if storing failed or had to set a damaged history file aside."""
+    """Stores the result and returns it, with a warning if it was not stored or the file of results was damaged."""
     try:
         notice = history.append(result)
     except HistoryError as error:

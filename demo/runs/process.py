@@ -1,14 +1,8 @@
-"""Starts and ends child processes.
+"""Starts and ends child processes. A worker is the child of a run: it sends its events through a pipe.
 
-A worker is the child of a run: it sends its events through a pipe.
-
-- Leaving `child_process` kills the child and all that the child started, and removes the child's temporary files. The
-  child's lifeline, a process that watches the app, does the same when the app ends, even by SIGKILL.
-- When memory runs out, Linux kills the child before the app.
-- A child that dies early, or never reads its job, neither blocks the app nor raises BrokenPipeError.
-
-Not covered: processes that leave the child's session are not killed, and a child has the app's user, files and
-network.
+A child ends with the app, even if the app is killed: another process, the lifeline, then kills what the child started
+and removes its files. When memory runs out, Linux kills the child before the app.
+Not covered: processes that leave the child's session, and a child that uses the app's files and network.
 """
 
 import contextlib
@@ -37,21 +31,20 @@ from demo.runs.environment import ROOT, share_headers, worker_environment
 
 EXIT_SECONDS = 2.0
 DRAIN_SECONDS = 5.0
-"""How long to read a worker's last events after its end: the result was just sent, and a busy machine reads
-slowly."""
+"""How long to read the last events after a worker's end: a busy machine reads a large result slowly."""
 LAST_WORDS_BYTES = 2000
 POLL_SECONDS = 0.2
 READY_SECONDS = 120.0
 MAX_MESSAGE_CHARACTERS = 64_000_000
-"""The longest message that counts as valid. A result with its masks and raw times has a few million characters."""
+"""The longest valid message. A result with its masks and raw times has a few million characters."""
 
 
 class WorkerDied(RuntimeError):
-    """A process that runs torch ended without a result. The text says why, without a full stop."""
+    """Raised if a process ends without a result. The message says why, without a full stop."""
 
 
 class Child:
-    """A process that `child_process` started. `folder` holds its temporary files."""
+    """A process that `child_process` started, with a `folder` for its temporary files."""
 
     def __init__(self, process: subprocess.Popen[bytes], folder: str, output: IO[bytes], errors: IO[bytes]) -> None:
         self.pid = process.pid
@@ -59,37 +52,34 @@ class Child:
         self._process, self._output, self._errors = process, output, errors
 
     def send(self, job: dict[str, Any]) -> None:
-        """Writes the job as one line of JSON.
-
-        Raises nothing if the process dies meanwhile: `exit_code` shows it.
-        """
+        """Writes the job as one line of JSON. Raises nothing if the process dies meanwhile."""
         pipe, rest = cast(IO[bytes], self._process.stdin).fileno(), json.dumps(job).encode() + b"\n"
         writable = select.poll()
         writable.register(pipe, select.POLLOUT)
-        # A plain write could block for ever: a job may exceed the pipe's buffer, and the lifeline keeps the pipe open
-        # after the process has died. PIPE_BUF bytes always fit when poll reports room.
+        # A plain write of a long prompt could block for ever: the lifeline keeps the pipe open after the process has
+        # died. When poll reports room, PIPE_BUF bytes fit.
         with contextlib.suppress(OSError):
             while rest and self.exit_code_now() is None:
                 if writable.poll(POLL_SECONDS * 1000):
                     rest = rest[os.write(pipe, rest[: select.PIPE_BUF]) :]
 
     def exit_code_now(self) -> int | None:
-        """Returns the exit code, -9 for a process that signal 9 killed; None while the process runs."""
+        """Returns the exit code, -9 if signal 9 killed the process; None while it runs."""
         return self._process.poll()
 
     def exit_code(self, seconds: float | None = EXIT_SECONDS) -> int | None:
-        """Waits at most `seconds` (None: for ever) and returns the exit code; None if the process still runs."""
+        """Returns the exit code after at most `seconds` (None: for ever); None if the process still runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None
 
     def output(self) -> list[str]:
-        """Returns the lines of standard output. Call it after the end: both processes share the file's position."""
+        """Returns the lines of standard output. Call it after the process has ended: both share the file's position."""
         self._output.seek(0)
         return self._output.read().decode(errors="replace").splitlines()
 
     def last_words(self) -> str:
-        """Returns the last `LAST_WORDS_BYTES` that the process wrote to standard error, as text."""
+        """Returns the end of what the process wrote to standard error."""
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, self._errors.tell() - LAST_WORDS_BYTES))
         return self._errors.read().decode(errors="replace").strip()
@@ -107,7 +97,7 @@ def child_process(module: str, *arguments: str, pass_fds: Sequence[int] = ()) ->
         # Files and not pipes, because processes that the child starts could hold a pipe open.
         output, errors = (undo.enter_context(tempfile.TemporaryFile(dir=folder)) for _ in range(2))
         environment = worker_environment(folder)
-        # Without this folder importing torch fails in the child, and nothing would say why.
+        # Without this folder the child could not import torch, and nothing would say why.
         os.makedirs(environment["TORCHINDUCTOR_CACHE_DIR"], exist_ok=True)
         process = subprocess.Popen(
             [sys.executable, "-m", "demo.backend.lifeline", folder, module, *arguments],
@@ -138,19 +128,17 @@ Event = Progress | RunResult | BadInput
 
 
 class Worker:
-    """A worker process, which takes one job, and the pipe of its events."""
+    """A process that takes one job, and the pipe through which it sends events."""
 
     def __init__(self, module: str) -> None:
-        """Starts the worker. Raises OSError as `child_process` does."""
+        """Starts the process. Raises OSError."""
         self.machine: HostInfo | None = None
-        """The machine as the worker reported it; None before."""
+        """The machine as the process reports it once it has imported its libraries; None before."""
         self.unreadable = False
-        """Whether the worker sent a message that is no event or is too long. A message cut short is a death
-        instead."""
+        """Whether a message was too long or no event. A message cut short does not count: its process has died."""
         self.ready = threading.Event()
-        """Set when the worker has imported its libraries, or has ended."""
+        """Set when the process has imported its libraries, or has ended."""
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-        """Events that `events` has not yielded yet; None after the last one."""
         reading, writing = os.pipe()
         try:
             with contextlib.ExitStack() as undo:
@@ -164,16 +152,15 @@ class Worker:
             os.close(writing)
 
     def _listen(self, reading: int) -> None:
-        """Puts the worker's events on the queue until the pipe ends or a message cannot be read."""
         with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
             try:
                 while (line := lines.readline(MAX_MESSAGE_CHARACTERS)).endswith("\n"):
                     self._receive(json.loads(line))
                 self.unreadable = len(line) == MAX_MESSAGE_CHARACTERS
-            except (ValueError, KeyError, TypeError, RecursionError):  # of a message that is no event
+            except (ValueError, KeyError, TypeError, RecursionError):  # the message is no event
                 self.unreadable = True
         self.ready.set()
-        self._events.put(None)
+        self._events.put(None)  # the end
 
     def _receive(self, message: dict[str, Any]) -> None:
         kind = message["event"]
@@ -190,10 +177,7 @@ class Worker:
             raise ValueError(f"no such event: {kind}")
 
     def machine_when_ready(self) -> HostInfo:
-        """Returns the machine as the worker reports it; waits at most `READY_SECONDS`.
-
-        Raises WorkerDied with the last line that the worker printed, or with how the worker ended.
-        """
+        """Waits for the process's report of its machine, at most `READY_SECONDS`. Raises WorkerDied."""
         self.ready.wait(READY_SECONDS)
         if self.machine is not None:
             return self.machine
@@ -205,11 +189,8 @@ class Worker:
         raise WorkerDied(words.splitlines()[-1].rstrip(".") if words and code >= 0 else f"it {ending(code)}")
 
     def events(self) -> Iterator[Event | None]:
-        """Yields the worker's events, and None whenever no event came for 0.2 s, until the pipe ends.
-
-        If a process that the worker started holds the pipe open, stops `DRAIN_SECONDS` after the worker's end.
-        """
-        exited_at = math.inf
+        """Yields the process's events, and None whenever no event came for 0.2 s."""
+        exited_at = math.inf  # a process that the worker started may hold the pipe open after its end
         while True:
             if self.child.exit_code_now() is not None:
                 exited_at = min(exited_at, time.monotonic())
@@ -223,12 +204,12 @@ class Worker:
                 yield None
 
     def close(self) -> None:
-        """Kills the worker and everything that the worker started, and removes the temporary files."""
+        """Kills the process and all that it started, and removes its temporary files."""
         self._running.close()
 
 
 def ending(code: int | None) -> str:
-    """Returns how a process ended: 'was killed by signal SIGKILL'. A `code` of None means an unreadable message."""
+    """Returns how a process with this exit code ended: 'was killed by signal SIGKILL'. None: an unreadable message."""
     if code is None:
         return "sent a message that cannot be read"
     if code < 0:

@@ -1,9 +1,7 @@
-"""Starts, watches and cancels the worker process.
-
-Each run has a new process; a failed run has a result, too.
+"""Starts, watches and cancels the worker: a new process for each run. A failed run has a result, too.
 
 A spare worker has already imported torch and transformers and waits for a job, so that a click does not wait for
-imports. Spares are started when a run has ended, and none imports while a run is going on.
+imports. Spares start after a run, because their imports would disturb it.
 """
 
 import contextlib
@@ -28,7 +26,7 @@ from demo.store.history import History, HistoryError
 
 WORKER_MODULE = "demo.backend"
 CLOSING_SECONDS = 5.0
-"""How long `close` waits for a run on another thread to end. A run checks every 0.2 s whether it has to end."""
+"""How long `close` waits for a run on another thread, which checks every 0.2 s whether to end."""
 
 _log = logging.getLogger(__name__)
 
@@ -36,13 +34,8 @@ _log = logging.getLogger(__name__)
 class Runner:
     """Runs specs one after another, each in a process of its own, and stores every result in the history, if any."""
 
-    def __init__(
-        self,
-        history: History | None,
-        spare: bool = False,
-        worker_module: str = WORKER_MODULE,
-    ) -> None:
-        """Stores the runs of an app that was killed. `spare` says whether a worker waits for the next run."""
+    def __init__(self, history: History | None, spare: bool = False, worker_module: str = WORKER_MODULE) -> None:
+        """First stores the runs of an app that was killed. With `spare` a worker always waits for the next run."""
         self.timeout_seconds = limits.current().seconds
         self._history = history
         self._worker_module = worker_module
@@ -57,11 +50,8 @@ class Runner:
         self._renew_spares()
 
     def _renew_spares(self, to_come: int = 0) -> None:
-        """Closes spares that are too many for `to_come` further runs; if none is left, starts as many as are wanted.
-
-        Two are wanted if two runs follow and two cores can import side by side. Else one is wanted if a run follows
-        or the runner keeps a spare. If none can be started, the next run says why.
-        """
+        """Closes surplus spare workers. If none is left, starts as many as are wanted for `to_come` further runs."""
+        # Two can import side by side on two cores.
         wanted = min(2, cores.usable_cores(), to_come) or int(self._keeps_spare)
         while len(self._spares) > wanted:
             self._spares.pop().close()
@@ -70,18 +60,18 @@ class Runner:
         try:
             for _ in range(wanted):
                 self._spares.append(Worker(self._worker_module))
-        except OSError as error:
+        except OSError as error:  # the next run says it
             _log.warning("no spare worker could be started: %s", error)
 
     @property
     def machine(self) -> HostInfo | None:
-        """The machine as a worker has reported it; None until a worker is ready."""
+        """The machine as a worker reports it; None before the first report."""
         for worker in (*self._spares, self._busy):
             self._machine = self._machine or (worker.machine if worker is not None else None)
         return self._machine
 
     def inspect(self) -> HostInfo:
-        """Waits until the next run's worker is ready and returns the machine. Raises WorkerDied, or OSError."""
+        """Returns the machine once the next run's worker has reported it. Raises WorkerDied, or OSError."""
         self._spares = self._spares or [Worker(self._worker_module)]
         return self._spares[0].machine_when_ready()
 
@@ -97,18 +87,16 @@ class Runner:
     ) -> Generator[Progress | RunResult, None, None]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
-        - Repeats: processes run until `spec.repeats` are done, with those in `earlier`; at least one runs. Each result
-          is stored, and its speed-up includes all earlier processes with the same settings. The last result is yielded,
-          or the first that cannot count in a later speed-up, such as a failure.
-        - Threads: if the spec leaves the number open, each process on a CPU has `threads`, or fewer if other programs
-          take cores. Without `threads` a repeat has as many as the first process, or is refused. A refused repeat ends
-          the run with the result so far and a caveat that says why.
-        - Once only the warm first call of a later process is missing, a Progress holds the result as `answer`.
-        - Setting `cancel`, or closing the generator, ends the run as 'cancelled'; closing the runner as 'interrupted'.
-          After the generator was closed, only the history has the result.
-        - `files` are what the run writes beside its result; `to_come` is how many runs the caller will start next.
+        - `cancel` ends the run as 'cancelled' when set, as does closing the generator. Closing the runner ends it as
+          'interrupted'.
+        - `earlier` are processes that count for `spec.repeats`; at least one more runs. The result of each is stored.
+          The last one is yielded, or the first that cannot count for a speed-up, such as a failure.
+        - `to_come` is how many runs the caller will start next.
+        - `threads` is for a CPU and a spec without threads. Each process has this number, or fewer if other programs
+          take cores. None: the first process takes the free cores. If a repeat finds fewer, the run ends with the
+          result so far.
 
-        Raises BadInput if the worker finds that the job cannot be run as given; then nothing is stored.
+        Raises BadInput if the worker refuses the run; then nothing is stored.
         """
         with self._one_at_a_time:
             started, exactly = time.monotonic(), threads is None
@@ -139,14 +127,9 @@ class Runner:
     def _run_one(
         self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: int, last: bool
     ) -> Iterator[Progress | RunResult]:
-        """Yields the progress of one process and, last, its result, which is already stored.
-
-        A warm first call is not measured if the history knows it, or if this is not the `last` repeat: the next
-        repeat starts warm.
-        """
+        """Yields the progress of one process and, last, its result, which is already stored. Raises BadInput."""
         marker = self._history.begin_run(run.as_interrupted()) if self._history is not None else None
-        result: RunResult | None = None
-        refused = False
+        result: RunResult | BadInput | None = None
         try:
             with contextlib.closing(self._on_worker(run)) as events:
                 while result is None:
@@ -155,14 +138,13 @@ class Runner:
                         result = run.as_interrupted()
                     elif run.cancel is not None and run.cancel.is_set():
                         result = run.as_cancelled()
-                    elif isinstance(event, BadInput):
-                        raise event
-                    elif isinstance(event, RunResult):
+                    elif isinstance(event, BadInput | RunResult):
                         result = event
                     elif event is not None and event.answer is not None:
                         run.answer = event.answer
                         answer = self._complete(event.answer, earlier, run.elapsed_seconds)
                         known = answer.compilation is not None and answer.compilation.warm is not None
+                        # The worker goes on to measure a first call with a filled cache. The next repeat has one.
                         if (known or not last) and run.spec.cache == "keep":
                             result = run.answer
                             continue
@@ -174,29 +156,29 @@ class Runner:
                         yield run.progress_after(run.elapsed_seconds, event)
                     else:
                         yield run.progress_after(run.elapsed_seconds, event)
-        except BadInput:
-            refused = True
-            raise
         finally:
-            if not refused:
+            if not isinstance(result, BadInput):
                 result = self._complete(result or run.as_cancelled(), earlier, run.elapsed_seconds)
                 result = outcome.store(result, self._history) if self._history is not None else result
+                to_come = 0 if result.status == "cancelled" else to_come
             if marker is not None:
                 History.end_run(marker)
-            self._renew_spares(0 if result is not None and result.status == "cancelled" else to_come)
+            self._renew_spares(to_come)
+        if isinstance(result, BadInput):
+            raise result
         yield result
 
     def _on_worker(self, run: OngoingRun) -> Generator[Event | None, None, None]:
         """Gives the job to a worker, yields the worker's events up to a result, and closes the worker.
 
-        Yields None if 0.2 s pass without an event, because a Gradio handler notices a cancel only when it yields.
+        Yields None if 0.2 s pass without an event: a Gradio handler notices a cancel only when it yields.
         """
         with contextlib.ExitStack() as stack:
             try:
                 worker = stack.enter_context(self._one_worker())
                 longest = min(READY_SECONDS, self.timeout_seconds)
                 while not all(one.ready.wait(POLL_SECONDS) for one in self._spares) and run.elapsed_seconds < longest:
-                    yield None  # a worker that still imports would take a core from the run
+                    yield None  # a spare that still imports would take a core from the run
                 worker.child.send(run.job(worker.child.folder))
             except OSError as error:
                 yield run.not_started(error)
@@ -209,10 +191,7 @@ class Runner:
 
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:
-        """Yields a spare, or a new worker if there is no spare, and closes the worker at the end.
-
-        Raises OSError.
-        """
+        """Yields a spare or a new worker, and closes it at the end. Raises OSError."""
         while self._spares and self._spares[0].child.exit_code_now() is not None:  # killed to free memory
             self._spares.pop(0).close()
         self._busy = worker = self._spares.pop(0) if self._spares else Worker(self._worker_module)
@@ -224,7 +203,6 @@ class Runner:
             self._machine = worker.machine or self._machine
 
     def _complete(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
-        """Returns the result with its time, without private paths, and with what earlier runs add to it."""
         result = outcome.redact(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
         result = outcome.with_earlier_runs(result, earlier, self._history)
         if self._history is None:
@@ -235,18 +213,14 @@ class Runner:
         return result
 
     def free_threads(self) -> int | None:
-        """Returns how many threads a run on the CPU would get now: torch's default, or fewer if other programs
-        leave fewer cores free.
-
-        None if the machine or the free cores are not known.
-        """
+        """Returns torch's default number of threads, or fewer if fewer cores are free now; None if not known."""
         machine, free = self.machine, cores.free_now()
         if machine is None or machine.threads is None or free is None:
             return None
         return min(machine.threads, free)
 
     def close(self) -> None:
-        """Ends the spares and waits `CLOSING_SECONDS` at most until a run on another thread is stored as 'interrupted'.
+        """Ends the spares, and ends a run on another thread as 'interrupted'.
 
         A run on the calling thread ends when its generator is closed.
         """
@@ -258,10 +232,10 @@ class Runner:
 
 
 def _over_repeats(progress: Progress, repeats: range, repeat: int, before: float) -> Progress:
-    """Returns one process's progress as progress of all `repeats`; the processes before it took `before` seconds."""
+    """Returns one process's progress as that of the whole run, whose earlier processes took `before` seconds."""
     ended, to_come = repeat - repeats[0], repeats[-1] - repeat
     remaining = progress.remaining_seconds
-    if to_come:  # how long the others take is known once one has ended
+    if to_come:  # how long the next processes take is known once one has ended
         remaining = remaining + before / ended * to_come if remaining is not None and ended else None
     return dataclasses.replace(
         progress,

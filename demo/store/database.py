@@ -1,11 +1,7 @@
 """Opens the SQLite file of results, and renames a file that cannot be used.
 
-- A stored result survives a crash or a kill, by SQLite's write-ahead log with synchronous FULL.
-- Several processes may use or create the file at once.
-- A damaged file, or a file of an older version, is renamed together with its log. It is never overwritten.
-- A full disk, a read-only folder or another program's file raises an error that says what to do.
-
-Not covered: network file systems without reliable locks, and damage inside a value (`History` skips such a row).
+Several processes may use the file at once, and a stored result survives a crash, a kill or a loss of power.
+Not covered: network file systems without reliable locks, and damage inside a stored value.
 """
 
 import contextlib
@@ -21,11 +17,11 @@ from demo.core.files import lock
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_VERSION = 3
-"""The version of the table and of the results in it (`SCHEMA_VERSION`)."""
+"""Version of the table and of the JSON in it, kept in SQLite's `user_version`."""
 BUSY_SECONDS = 30.0
 """How long a process waits while another one writes. A write takes milliseconds, on a busy disk seconds."""
 PAGE_BYTES = 4096
-"""Size of a page of the file, SQLite's default."""
+"""SQLite's default size of a page."""
 TABLE = """
 CREATE TABLE IF NOT EXISTS results (
     id TEXT PRIMARY KEY,
@@ -43,25 +39,23 @@ CREATE TABLE IF NOT EXISTS results (
 CREATE INDEX IF NOT EXISTS results_by_words ON results (started_at, words);  -- a search reads nothing else
 """
 _FILE_ERRORS = (0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-"""SQLite's error codes after which the file is checked for damage. 0 is for the error that `_prepare` raises."""
+"""SQLite's error codes after which the file is checked for damage. `_prepare` raises an error without a code: 0."""
 
 
 class HistoryError(Exception):
-    """The error for a file of results that cannot be written or read. The message says what to do, as sentences."""
+    """Raised if the file of results cannot be read or written. The message is sentences that say what to do."""
 
 
 class SetAside(HistoryError):
-    """The error for an unusable file of results that has just been renamed. The next call starts a new file."""
+    """Raised after an unusable file of results was renamed. The next call starts a new file."""
 
 
 @contextmanager
 def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
-    """Yields a connection in which each statement commits by itself.
+    """Yields a connection in which each statement commits by itself and texts are read as bytes.
 
-    Texts of rows come as bytes.
-
-    `purpose` is 'stored', 'read' or 'deleted'. Only 'stored' creates a missing file; 'read' and 'deleted' get an
-    empty table. Errors of SQLite and of the system become HistoryError, also those in the `with` body.
+    `purpose` is 'stored', 'read' or 'deleted'. Only 'stored' creates a missing file. For 'read' and 'deleted' a missing
+    file is an empty table in memory. Errors of SQLite and of the system become HistoryError, also in the `with` body.
     """
     try:
         if purpose != "stored" and not path.exists():
@@ -70,8 +64,8 @@ def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
                 yield database
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        # The lock keeps others from renaming the file while it is open. On closing, SQLite would remove the log of the
-        # new file that has the old name.
+        # The lock keeps other processes from renaming the file while it is open here. SQLite removes the log by its
+        # name on closing: that would be the log of the new file.
         with lock(path.parent, fcntl.LOCK_SH), contextlib.closing(_connect(path)) as database:
             _prepare(database)
             yield database
@@ -88,7 +82,7 @@ def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
 
 def _connect(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
-    database.text_factory = bytes  # one row of broken UTF-8 must not end the listing of the others
+    database.text_factory = bytes  # as str, one row of broken UTF-8 would end the listing of all rows
     return database
 
 
@@ -108,16 +102,16 @@ def _prepare(database: sqlite3.Connection) -> None:
 
 
 def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
-    """Returns the format of a file and the names of its tables and indexes."""
+    """Returns a file's `user_version` and the names of its tables and indexes."""
     tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
-    (version,) = database.execute("PRAGMA user_version").fetchone()  # last: another process may make them just now
+    (version,) = database.execute("PRAGMA user_version").fetchone()  # last: another process may just create the table
     return version, tables
 
 
 def _set_aside_unusable(path: Path, error: Exception) -> None:
-    """Renames a file that is damaged or of an older version, together with its log, and then raises SetAside.
+    """Renames a damaged or older file together with its log, then raises SetAside.
 
-    Returns if the file is usable, or cannot be renamed.
+    Returns without an error if the file is usable or cannot be renamed.
     """
     with contextlib.suppress(OSError), lock(path.parent):  # after an OSError the caller reports `error`
         if not (fault := _find_fault(path)):  # also if another process has just renamed the file
@@ -132,7 +126,9 @@ def _set_aside_unusable(path: Path, error: Exception) -> None:
 
 
 def _find_fault(path: Path) -> str:
-    """Returns 'damaged', or 'version-2' for a file of this program's older version 2, or '' for any other file."""
+    """Returns 'damaged', 'version-2' for a file of this program's older version 2, or '' for a usable file and for
+    another program's file.
+    """
     try:
         with contextlib.closing(_connect(path)) as database:
             version, tables = _version(database)
@@ -144,5 +140,4 @@ def _find_fault(path: Path) -> str:
 
 
 def _may_be_damage(error: Exception) -> bool:
-    """Returns whether the error is SQLite's and may come from a damaged or older file, by `_FILE_ERRORS`."""
     return not isinstance(error, OSError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _FILE_ERRORS

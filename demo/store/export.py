@@ -1,7 +1,6 @@
-"""Writes results as files for other programs: as one flat table (CSV, Parquet), or whole (JSON).
+"""Writes results as files for other programs: a flat table (CSV, Parquet), or whole results (JSON).
 
-A spreadsheet runs a cell as a formula if the cell begins with =, +, -, @ or a full-width form of these, also after
-white space. In CSV an apostrophe in front makes such a cell a text.
+In CSV a text that a spreadsheet would run as a formula gets an apostrophe in front.
 """
 
 import csv
@@ -22,7 +21,7 @@ from demo.core.spec import BadInput, RunSpec, unused_options
 FORMATS = ("csv", "json", "parquet")
 
 _TEXT, _WHOLE, _NUMBER, _SWITCH = "string", "Int64", "Float64", "boolean"
-"""pandas' types that allow missing values, so that a column has the same type in every export."""
+"""pandas' types that allow missing values, so that a column has one type in every export."""
 
 
 def _option(annotation: Any) -> str:
@@ -87,9 +86,8 @@ EXPORTED: dict[str, tuple[str, str]] = {
     **_generation("eager"),
     **_generation("compiled"),
 }
-"""The columns of a table of runs, in order, each with its pandas type and its path in `to_json(result)`."""
+"""The columns of a table of runs. Each has its pandas type and its path in `to_json(result)`."""
 COLUMN_TYPES = {name: kind for name, (kind, _) in EXPORTED.items()}
-"""pandas' type of each column."""
 
 
 def check_place(path: Path, what: str) -> None:
@@ -101,10 +99,7 @@ def check_place(path: Path, what: str) -> None:
 
 
 def row(result: RunResult) -> dict[str, Any]:
-    """Returns the row of a result by column of `EXPORTED`; None in a cell means not measured.
-
-    A lone surrogate in the name of a file becomes an escape, because CSV and Parquet are UTF-8.
-    """
+    """Returns the values of a result by column of `EXPORTED`; None: not measured, or no option of the task."""
     data, values = to_json(result), {}
     for name, (kind, path) in EXPORTED.items():
         value: Any = data
@@ -112,14 +107,14 @@ def row(result: RunResult) -> dict[str, Any]:
             value = (value or {}).get(key)
         if isinstance(value, list):
             value = len(value) if kind == _WHOLE else "; ".join(value)
-        if isinstance(value, str):
+        if isinstance(value, str):  # CSV and Parquet are UTF-8, which has no lone surrogates
             value = value.encode("utf-8", "backslashreplace").decode()
         values[name] = value
     return values | dict.fromkeys(unused_options(result.spec.task))
 
 
 def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
-    """Writes results to an open file in one of `FORMATS`. Holds one whole result in memory at a time."""
+    """Writes results to an open file in one of `FORMATS`, and holds one result in memory at a time."""
     if format == "json":
         for text in json_lines(results):
             file.write(text.encode("utf-8", "backslashreplace"))
@@ -128,7 +123,7 @@ def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, str], format: str, file: BinaryIO) -> None:
-    """Writes rows as 'csv' or 'parquet'. `kinds` are the pandas types by column, in the order of the columns."""
+    """Writes rows as 'csv' or 'parquet'. `kinds` has the pandas type of each column, in the order of the columns."""
     if format == "csv":
         file.write(csv_text(list(kinds), rows).encode())
         return
@@ -146,7 +141,7 @@ def to_bytes(results: Iterable[RunResult], format: str) -> bytes:
 
 
 def json_lines(results: Iterable[RunResult]) -> Iterator[str]:
-    """Yields the pieces of one JSON list of the results, which has a line for each result."""
+    """Yields the pieces of a JSON list with one line for each result."""
     before = "[\n"
     for result in results:
         yield before + json.dumps(to_json(result), allow_nan=False, ensure_ascii=False)
@@ -157,12 +152,14 @@ def json_lines(results: Iterable[RunResult]) -> Iterator[str]:
 # CSV
 
 _FORMULA = re.compile(r"'*\s*[=+\-@＝＋－＠]")
-"""Matches a cell that a spreadsheet would run, also with apostrophes in front: else `unescape_formula` would remove
-an apostrophe that `escape_formula` had not added."""
+"""Matches a cell that a spreadsheet runs as a formula: =, +, -, @ or a full-width form of these, after white space.
+
+Apostrophes in front match too. Else `unescape_formula` would remove one that `escape_formula` had not added.
+"""
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Returns the rows as CSV text with a header. None, or a column that a row lacks, becomes an empty cell."""
+    """Returns the rows as CSV text with a header. None and a missing column become an empty cell."""
     file = io.StringIO()
     writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -171,13 +168,13 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def escape_formula(value: Any) -> Any:
-    """Returns the value, with an apostrophe in front of a text that a spreadsheet would run as a formula."""
+    """Returns the value; a text that a spreadsheet would run as a formula gets an apostrophe in front."""
     if not isinstance(value, str):
         return value
-    text = value.replace("\r", " ")  # the csv module does not quote \r, and readers would end the line there
+    text = value.replace("\r", " ")  # the csv module does not quote \r, and readers end the line there
     return f"'{text}" if _FORMULA.match(text) else text
 
 
 def unescape_formula(cell: str) -> str:
-    """Returns the text that `escape_formula` was given, with spaces for its carriage returns."""
+    """Undoes `escape_formula`, except for its spaces in place of carriage returns."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

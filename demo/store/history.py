@@ -1,10 +1,7 @@
-"""Stores every result, also of failed runs, in one SQLite file of the user, and runs in progress as files beside it.
+"""Stores every result, also of failed runs, in one SQLite file of the user.
 
-- A result is stored as its whole JSON, about 50 kB. The other columns repeat what searches need.
-- The file of a run in progress has the 'interrupted' result to store if the run never ends. Its process keeps the file
-  locked. When the process dies, the kernel releases the lock, and the next program that locks the file stores it.
-- If this file cannot be written, or is cut short, a run whose process dies is not stored.
-
+A run in progress has a locked file beside it, which holds the result 'interrupted'. If the run's process dies, the
+kernel releases the lock, and the next program stores that result.
 Not covered: network file systems on which a `flock` lock does not hold on other machines.
 """
 
@@ -31,10 +28,10 @@ from demo.store.reruns import NEWEST, StoredRun, compiled_spec, dump_rerun, load
 
 FILE_NAME = "history.sqlite3"
 MAX_SEARCHED = 10_000
-"""Number of the newest results that a search looks into."""
+"""How many of the newest results a search looks into."""
 MAX_WORDS = 20
 _CACHED_RESULTS = 256
-"""Number of results kept in memory, so that a list that is shown again computes no intervals again."""
+"""How many results stay in memory. A list that is shown again then does not compute their intervals again."""
 _SAME_MACHINE = "device_name = :device_name AND torch = :torch"
 _SAME_MODEL = "checkpoint = :checkpoint AND batch_size = :batch_size AND mode = :mode AND dtype = :dtype"
 _NEWEST_FIRST = "ORDER BY started_at DESC, rowid DESC"
@@ -42,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 def default_folder() -> Path:
-    """Returns the folder of the results: WORTH_COMPILING_DATA, or 'worth-compiling' in the user's folder for data.
+    """Returns the folder that WORTH_COMPILING_DATA names, else 'worth-compiling' in the user's folder for data.
 
     Raises HistoryError for a user without a home folder.
     """
@@ -61,7 +58,7 @@ class History:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._notice = ""
-        """The sentence that a damaged file was renamed, until the next `append` returns it; '' for none."""
+        """The message of the last SetAside, until `append` returns it; '' for none."""
 
     @property
     def path(self) -> Path:
@@ -70,12 +67,12 @@ class History:
     def append(self, result: RunResult) -> str | None:
         """Stores one result, which is on the disk when this returns.
 
-        Returns a sentence if a damaged or older file was renamed, now or by an earlier call. Raises HistoryError if
-        the disk or the file is full or not writable, or if a result has this id already.
+        Returns a sentence if a damaged or older file was renamed, now or by an earlier call; else None. Raises
+        HistoryError if the disk is full or not writable, or if a result has this id already.
         """
         try:
             self._store(result)
-        except HistoryError:  # this process, or another one, has renamed a file that cannot be used
+        except HistoryError:  # once more: this or another process may have renamed an unusable file
             self._store(result)
         notice, self._notice = self._notice, ""
         return notice or None
@@ -90,24 +87,21 @@ class History:
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> list[RunResult]:
-        """Returns the results of `each` as a list, which holds up to some hundred kilobytes for each."""
+        """Returns the results of `each` as a list, which takes up to some hundred kilobytes for each."""
         return list(self.each(limit, search, checkpoints))
 
     def each(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> Iterator[RunResult]:
-        """Yields the newest `limit` results (None: all), newest first.
+        """Yields the newest `limit` results (None: all), newest first. Skips and logs a row that cannot be read.
 
-        Skips and logs a row that cannot be read.
-
-        `search` keeps results whose `_search_text` contains each of its words, of the newest `MAX_SEARCHED`
-        results. `checkpoints` keeps results of these checkpoints; None: of all. Raises BadInput for over
-        `MAX_WORDS` words.
+        `search` keeps results whose `_search_text` contains each of its words, among the newest `MAX_SEARCHED`.
+        `checkpoints` keeps results of these checkpoints (None: of all). Raises BadInput for over `MAX_WORDS` words.
         """
         return islice(self._readable(search, checkpoints), limit)
 
     def _readable(self, search: str, checkpoints: Collection[str] | None) -> Iterator[RunResult]:
-        # One query for each result: a single long query would keep SQLite from emptying its write-ahead log meanwhile.
+        # One query for each result: while a single long query runs, SQLite cannot empty its write-ahead log.
         row_ids = self._row_ids(search, checkpoints)
         with self._database("read") as database:
             for row_id in row_ids:
@@ -120,14 +114,10 @@ class History:
                     _log.warning("%s: the row %r cannot be read and is skipped: %s", self.path, row[0], error)
 
     def count(self, search: str = "") -> int:
-        """Returns the number of stored results that `search` keeps, also unreadable ones.
-
-        Raises errors as `each`.
-        """
+        """Returns the number of stored results that `search` keeps, including unreadable ones. Raises BadInput."""
         return len(self._row_ids(search))
 
     def _row_ids(self, search: str, checkpoints: Collection[str] | None = None) -> list[int]:
-        """Returns SQLite's row ids of the results that `each` yields, newest first."""
         words = _escape_surrogates(search.lower()).encode().split()
         if len(words) > MAX_WORDS:
             raise BadInput(f"A search has at most {MAX_WORDS} words. Given: {len(words)}. Leave some out.")
@@ -138,7 +128,7 @@ class History:
         return [row_id for row_id, text in newest if all(word in text for word in words)]
 
     def get(self, id: str) -> RunResult | None:
-        """Returns the result with this id, or None. Raises HistoryError if its row cannot be read."""
+        """Returns the result, or None if there is none. Raises HistoryError if it cannot be read."""
         rows = self._read("SELECT result FROM results WHERE id = ?", (_escape_surrogates(id),))
         try:
             return _parse_result(rows[0][0]) if rows else None
@@ -146,9 +136,10 @@ class History:
             raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
 
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
-        """Returns the newest stored compile costs by cache state: {'cold': ..., 'warm': ...}, or fewer.
+        """Returns the newest compile costs of runs with the spec, threads, versions and device of `like`.
 
-        They come from runs with the spec (but for timing options), threads, versions and device of `like`.
+        The keys are 'cold' for an empty compile cache and 'warm' for a filled one; a key is missing if no run tells.
+        Timing options of the spec may differ.
         """
         asked = compiled_spec(like.spec), versions(like)
         found: dict[str, CompileCost] = {}
@@ -165,27 +156,22 @@ class History:
                     found.setdefault(cache, dataclasses.replace(cost, run_id=earlier.id))
         return found
 
-    def reruns(self, like: RunResult, where: str = "1") -> list[StoredRun]:
-        """Returns the newest other runs, of any settings, on the device and with the torch of `like`, if they
-        have a speed-up.
+    def reruns(self, like: RunResult, same_model: bool = False) -> list[StoredRun]:
+        """Returns the newest other runs with a speed-up on the device and with the torch of `like`.
 
-        `where` is a further SQL condition.
+        With `same_model` they also have its checkpoint, batch size, mode and number format.
         """
-        others = f"{_SAME_MACHINE} AND id <> :id AND typeof(rerun) = 'text' AND {where}"
+        others = f"{_SAME_MACHINE} AND id <> :id AND typeof(rerun) = 'text'"
+        others += f" AND {_SAME_MODEL}" if same_model else ""
         return list(filter(None, map(load_rerun, self._column_like(like, "rerun", others, NEWEST))))
 
-    def same_settings(self, like: RunResult) -> list[StoredRun]:
-        """Returns the `reruns` with the model, batch size, mode and number format of `like`."""
-        return self.reruns(like, _SAME_MODEL)
-
     def _column_like(self, like: RunResult, column: str, where: str, most: int) -> list[Any]:
-        """Returns `column` of the newest `most` rows that fulfil `where`, an SQL condition with values of `like`."""
         # Without an environment, device_name and torch are NULL: no row equals NULL, so nothing is found.
         newest = f"SELECT {column} FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}"
         return [value for (value,) in self._read(newest, _searched_columns(like) | {"id": like.id})]
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Deletes the results with these ids, overwrites their bytes on the disk and returns their number."""
+        """Deletes the results with these ids, also their bytes on the disk, and returns how many there were."""
         named = [_escape_surrogates(id) for id in ids]
         with self._database("deleted") as database:
             database.execute("PRAGMA secure_delete = ON")
@@ -199,9 +185,9 @@ class History:
         return self.path.with_suffix(".running")
 
     def begin_run(self, if_lost: RunResult) -> BinaryIO | None:
-        """Writes and locks a file with the result `if_lost`, which `recover` stores if this process dies.
+        """Writes and locks a file with the result that `recover` stores if this process dies.
 
-        Returns the open file for `end_run`; None if the file cannot be written.
+        Returns the open file for `end_run`; None if it cannot be written.
         """
         marker = None
         try:
@@ -220,34 +206,26 @@ class History:
 
     @staticmethod
     def end_run(marker: BinaryIO) -> None:
-        """Removes the file of a run that has ended. If the disk is read-only, `recover` removes the file later."""
-        with contextlib.suppress(OSError), marker:
+        with contextlib.suppress(OSError), marker:  # on a read-only disk `recover` removes it later
             os.unlink(marker.name)
 
-    def recover(self) -> int:
-        """Stores the runs in progress whose process has died and returns their number. Removes unreadable files."""
-        try:
-            paths = sorted(self.running.glob("*.json"))
-        except (OSError, HistoryError):
-            return 0
-        return sum(map(self._recover, paths))
+    def recover(self) -> None:
+        """Stores the runs in progress whose process has died."""
+        with contextlib.suppress(OSError, HistoryError):
+            for path in sorted(self.running.glob("*.json")):
+                self._recover(path)
 
-    def _recover(self, path: Path) -> bool:
+    def _recover(self, path: Path) -> None:
         try:
             with path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                try:
+                with contextlib.suppress(ValueError, RecursionError):  # the file was cut short
                     result = from_json(json.loads(file.read()))
-                    is_new = self.get(result.id) is None  # else its process died after storing it
-                    if is_new:
+                    if self.get(result.id) is None:  # else its process died after storing it
                         self.append(result)
-                except (ValueError, RecursionError):  # cut short
-                    is_new = False
                 path.unlink(missing_ok=True)
-                return is_new
         except (OSError, HistoryError) as error:  # BlockingIOError: the run is still going on
             _log.info("%s is left for later: %s", path.name, error)
-            return False
 
     def _read(self, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
         with self._database("read") as database:
@@ -255,10 +233,9 @@ class History:
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
-        """Opens the database for a `with` block. Raises SetAside if the file cannot be used and was renamed.
+        """Opens the database as `open_database`, and keeps the message of SetAside for the next `append`.
 
-        Many readers show no errors: therefore the sentence is kept, and the next `append` raises it. `purpose` is
-        a word for the sentence, such as 'stored'.
+        A reader may hide the error from the user; `append` does not.
         """
         try:
             with open_database(self.path, purpose) as database:
@@ -274,14 +251,13 @@ def _places(values: Collection[object]) -> str:
 
 
 def _searched_columns(result: RunResult) -> dict[str, Any]:
-    """Returns the values of the columns by which similar runs are found: {'checkpoint': ..., 'torch': ...}."""
     spec, machine = result.spec, result.environment
     key = {name: getattr(spec, name) for name in ("checkpoint", "batch_size", "mode", "dtype")}
     return key | {name: machine and getattr(machine, name) for name in ("device_name", "torch")}
 
 
 def _search_text(result: RunResult) -> str:
-    """Returns the text in which a search looks: id, date, status, checkpoint, settings, device, torch, verdict."""
+    """Returns id, date, status, checkpoint, settings, device, torch and verdict as one text, in lower case."""
     spec, machine = result.spec, result.environment
     texts = [result.id, result.started_at, result.status, spec.task, spec.checkpoint]
     texts += [spec.mode, spec.dtype, spec.device, spec.weights]
@@ -293,7 +269,7 @@ def _search_text(result: RunResult) -> str:
 
 
 def _escape_surrogates(text: str) -> str:
-    """Returns `text` with lone surrogates, which a file's name may have, as escapes (backslash and code)."""
+    """Returns the text with lone surrogates, which a file's name may have, as escapes such as '\\udce9'."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,8 +1,7 @@
 """Pushes each result to a dataset on the Hugging Face Hub, if `WORTH_COMPILING_DATASET` names a dataset.
 
-For a page on a machine whose disk does not last, such as a Space. The page reads only the local history, and no run
-waits for the Hub. Results wait in a local folder for the next push, which the next start of the program may make.
-
+This is for a machine whose disk does not last, such as a Space. The page still reads the local history only, and no run
+waits for the Hub: results wait in a local folder for the next push.
 Not covered: a disk that is lost before the next push. A run that is deleted here stays in the dataset.
 """
 
@@ -26,13 +25,13 @@ VARIABLE = "WORTH_COMPILING_DATASET"
 FOLDER = "dataset"
 EVERY_MINUTES = 5.0
 LAST_PUSH_SECONDS = 10.0
-"""Longest wait for the last push, at the end of the program."""
+"""How long the end of the program waits for the last push."""
 
 _log = logging.getLogger(__name__)
 
 
 def dataset_name() -> str:
-    """Returns the dataset that `VARIABLE` names: 'owner/name', or ''. Raises BadInput for another form."""
+    """Returns the dataset that the variable names, 'owner/name'; '' if none. Raises BadInput for another form."""
     name = os.environ.get(VARIABLE, "")
     if name and not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         raise BadInput(f"{VARIABLE} must name a dataset as owner/name. Given: {name[:80]!r}.")
@@ -41,7 +40,7 @@ def dataset_name() -> str:
 
 @contextmanager
 def open_history() -> Iterator[History]:
-    """Yields the user's history; with a `dataset_name`, a history that also pushes to it. Raises BadInput."""
+    """Yields the user's history, which also pushes to the dataset if there is a `dataset_name`. Raises BadInput."""
     if not (dataset := dataset_name()):
         yield History()
         return
@@ -52,7 +51,7 @@ def open_history() -> Iterator[History]:
 class PushedHistory(History):
     """A history that also writes each result to a folder, which huggingface_hub pushes every `EVERY_MINUTES`.
 
-    A result becomes two files, runs/DAY/ID.json and, with the columns of an export, rows/DAY/ID.parquet.
+    A result becomes the files runs/DAY/ID.json and rows/DAY/ID.parquet, which has the columns of an export.
     """
 
     def __init__(self, dataset: str) -> None:
@@ -64,10 +63,6 @@ class PushedHistory(History):
         self.connecting.start()
 
     def append(self, result: RunResult) -> str | None:
-        """Stores the result and prepares it for the next push, even if it cannot be stored.
-
-        Returns as `History`.
-        """
         try:
             return super().append(result)
         finally:
@@ -77,7 +72,7 @@ class PushedHistory(History):
                 _log.warning("a result was not prepared for the dataset %s: %s", self.dataset, error)
 
     def close(self) -> None:
-        """Pushes the last results. If that takes over `LAST_PUSH_SECONDS`, the next start of the program does."""
+        """Pushes the last results. Those that cannot be pushed in time wait for the program's next start."""
         if self._scheduler is None:
             return
         try:

@@ -1,7 +1,7 @@
-"""The published tables of latencies: those of the Transformers guide (2023; A100, V100, T4) and this project's own.
+"""Tables of latencies: those of the Transformers guide (2023; A100, V100, T4) and this project's own.
 
-- The guide's numbers stand as published, mistakes included. Notes say what is known to be wrong.
-- This project's tables are `assets/measured/*.csv`: the guide's columns, then the interval, versions and settings.
+The guide's numbers stand as published, mistakes included. Notes say what is known to be wrong.
+This project's tables are `assets/measured/*.csv`: the guide's columns, then the interval, versions and settings.
 """
 
 import csv
@@ -25,34 +25,32 @@ from demo.core.spec import OPTIONS, BadInput, RunSpec
 from demo.store.export import csv_text, unescape_formula
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
-"""Address of the guide. An older version of the page printed the tables; today's embeds a viewer of them."""
+"""The Transformers guide. An older version of the page printed its tables; today's embeds a viewer of them."""
 MEASURED = "measured by this project"
 _GUIDE_FOLDER = catalog.ASSETS / "published"
 OOM = "OOM"
-"""The cell of a variant that ran out of memory, as in the guide's tables."""
+"""Stands in place of a time if the run was out of memory, as in the guide's tables."""
 MEASURED_FOLDER = catalog.ASSETS / "measured"
 SUBSET = "measured"
-"""First word of the subsets of this project's rows."""
+"""First word of the `subset` of this project's rows."""
 _GUIDES = {"release": "torch 2.0.1", "nightly": "torch 2.1 nightly", "reduce-overhead": "reduce-overhead"}
-"""Titles of the guide's subsets, by the subset's name."""
+"""Titles of the guide's tables, by `subset`."""
 _UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph")
-"""Options that never stand in a subset's name."""
+"""Options that do not count for the name of a row's `subset`."""
 _WORDS = {"compiler aot": "package (AOTInductor)", "scope layers": "layer by layer"}
-"""Clearer words for settings, by label and value in the form."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One row of a published table: a checkpoint on a GPU with some settings.
+    """The times of a checkpoint on a device with some settings, from the Transformers guide or from this project.
 
-    In the Transformers guide's rows a time is the mean of 300 calls, in this project's it is that of
-    `RunResult.latencies`; None: out of memory. The
-    fields after `speedup` are empty in the guide's rows.
+    A time is the mean of 300 calls in the guide, `RunResult.latencies` in this project, and None if the run was out of
+    memory. The fields after `speedup` are empty in the guide's rows.
     """
 
     subset: str
-    """The table of the row: in the guide 'release', 'nightly' or 'reduce-overhead', here 'measured float16'."""
+    """In the guide 'release', 'nightly' or 'reduce-overhead'; in this project's tables such as 'measured float16'."""
     gpu: str
     torch: str
     mode: str
@@ -64,8 +62,8 @@ class PublishedRow:
     compiled_seconds: float | None
     speedup: float | None = None
     speedup_low: float | None = None
+    """Lower end of the 95 % interval."""
     speedup_high: float | None = None
-    """Upper end of the speed-up's 95 % interval, as `speedup_low` is the lower."""
     dtype: str = ""
     weights: str = ""
     transformers: str = ""
@@ -73,13 +71,13 @@ class PublishedRow:
     device: str = ""
     driver: str = ""
     commit: str = ""
-    """Commit of this project that measured the row; '' without git."""
+    """Commit of this project; '' without git."""
     date: str = ""
-    """Date in UTC: '2026-11-21'."""
+    """In UTC: '2026-11-21'."""
     speedup_basis: str = ""
-    """Where the spread between processes comes from: `RunResult.speedup.basis`."""
+    """Where the interval's spread between processes comes from, as in `RunResult.speedup.basis`."""
     repeats: int | None = None
-    """Number of processes over which the speed-up is pooled."""
+    """Number of processes that the speed-up includes."""
     threads: int | None = None
     """Threads of torch; None on a GPU."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -99,7 +97,7 @@ _ROW = TypeAdapter(PublishedRow)
 
 
 def read_row(cells: Mapping[str, str]) -> PublishedRow:
-    """Returns the row of a CSV line, given as texts by column. Raises ValueError or KeyError for a faulty line."""
+    """Returns the row of a CSV line, whose texts are given by column. Raises ValueError or KeyError if it is faulty."""
     eager, compiled = (None if cells[name] == OOM else float(cells[name]) / 1e3 for name in ("eager_ms", "compiled_ms"))
     settings = json.loads(cells.get("settings") or "{}")
     if unknown := settings.keys() - OPTIONS.keys():
@@ -114,34 +112,33 @@ def read_row(cells: Mapping[str, str]) -> PublishedRow:
 
 @cache
 def guide_rows() -> tuple[PublishedRow, ...]:
-    """Returns the guide's rows in the order of the CSV file."""
     with (_GUIDE_FOLDER / "published.csv").open(newline="", encoding="utf-8") as file:
         return tuple(map(read_row, csv.DictReader(file)))
 
 
 def all_rows() -> tuple[PublishedRow, ...]:
-    """Returns the guide's rows, then this project's.
-
-    Reads this project's files anew, so a new table is included.
-    """
+    """Returns the guide's rows, then this project's, whose files are read anew."""
     return (*guide_rows(), *measured_rows())
 
 
 @cache
 def faults() -> list[dict[str, Any]]:
-    """Returns the known faults of the guide, each a dict with 'id', 'note', 'source' (the place in the guide) and
-    'rows': the values of the columns by which the rows with this fault are found; None for the whole guide."""
+    """Returns the known faults of the guide, each a dict with 'id', 'note', 'source' and 'rows'.
+
+    'source' is the place in the guide. 'rows' are the values by column that the faulty rows have; None: all rows have
+    the fault.
+    """
     return list(json.loads((_GUIDE_FOLDER / "faults.json").read_text(encoding="utf-8")))
 
 
 @cache
 def sources() -> list[dict[str, str]]:
-    """Returns the sources of the guide's tables, each a dict with 'what' and 'where'."""
+    """Returns where the guide's tables come from: dicts with 'what' and 'where'."""
     return list(json.loads((_GUIDE_FOLDER / "sources.json").read_text(encoding="utf-8")))
 
 
 def notes_of(row: PublishedRow) -> tuple[str, ...]:
-    """Returns the notes on the known faults of a row of the guide; () for a row of this project."""
+    """Returns a sentence for each known fault of this row; () for a row of this project."""
     of_rows = [] if row.measured else [fault for fault in faults() if fault["rows"] is not None]
     return tuple(fault["note"] for fault in of_rows if fault["rows"].items() <= vars(row).items())
 
@@ -159,7 +156,7 @@ def select(
 ) -> list[PublishedRow]:
     """Returns the rows that match every filter, ignoring case; None or '' is no filter.
 
-    `model` is a part of a model's or checkpoint's name. Raises BadInput if no row has the value of another filter.
+    `model` is a part of a model's or checkpoint's name. Raises BadInput if no row has the value of any other filter.
     """
     every = found = list(rows)
     for column, wanted in (("subset", subset), ("gpu", gpu), ("batch_size", batch_size), ("task", task)):
@@ -175,7 +172,7 @@ def select(
 
 
 def values(rows: Iterable[PublishedRow], column: str) -> list[Any]:
-    """Returns the different values of a column in the order of the rows; batch sizes in ascending order."""
+    """Returns the distinct values of a column in the order of the rows, but batch sizes in ascending order."""
     seen = list(dict.fromkeys(getattr(row, column) for row in rows))
     return sorted(seen) if column == "batch_size" else seen
 
@@ -184,7 +181,7 @@ def values(rows: Iterable[PublishedRow], column: str) -> list[Any]:
 
 
 def record(row: PublishedRow) -> dict[str, Any]:
-    """Returns a row as a dict of JSON types: times in milliseconds or 'OOM', None for an unknown value."""
+    """Returns a row as a dict for JSON: times in milliseconds or 'OOM', None for an unknown value."""
     values: dict[str, Any] = {"origin": MEASURED if row.measured else "published"}
     for name in COLUMNS:
         value = getattr(row, name.replace("_ms", "_seconds"))
@@ -206,7 +203,6 @@ def to_csv(rows: Iterable[PublishedRow]) -> str:
 
 
 def _cells(row: PublishedRow) -> dict[str, Any]:
-    """Returns the `record` of a row for CSV, with its settings as JSON text and its notes as one text."""
     settings = json.dumps(dict(row.settings), ensure_ascii=False) if row.settings else ""
     return record(row) | {"settings": settings, "notes": " ".join(notes_of(row))}
 
@@ -215,7 +211,7 @@ def _cells(row: PublishedRow) -> dict[str, Any]:
 
 
 def current_commit() -> str:
-    """Returns the commit of this checkout, with '-dirty' if files were changed; '' without git."""
+    """Returns this project's commit, with '-dirty' if files were changed; '' without git."""
     root = Path(__file__).resolve().parents[2]
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
@@ -236,11 +232,11 @@ def measured_rows() -> list[PublishedRow]:
 
 
 def read_measured(path: Path) -> list[PublishedRow]:
-    """Returns the rows of one of this project's tables. Raises BadInput, with the fault, if it cannot be read."""
+    """Returns the rows of one of this project's tables. Raises BadInput if it cannot be read."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.DictReader(file, strict=True)
-            if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:  # checked here for a table without rows, too
+            if missing := {*COLUMNS} - {*(lines.fieldnames or ())}:  # also in a table without rows
                 raise ValueError(f"the columns lack {', '.join(sorted(missing))}")
             return [read_row({name: unescape_formula(line[name]) for name in COLUMNS}) for line in lines]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
@@ -256,13 +252,11 @@ def table_name(device_name: str) -> str:
 
 
 def add_measured(results: Iterable[RunResult], path: Path, commit: str) -> list[RunResult]:
-    """Writes rows for `results` into the table at `path`, new or existing, and returns the results without a row.
+    """Writes rows into the table at `path`, new or existing, and returns the results that get no row.
 
-    - A run with a speed-up, or one that ran out of memory, gets a row. Other failed runs and void runs get none.
-    - A row replaces an earlier row of the same checkpoint, batch size and subset.
-    - The file is replaced as a whole or not at all.
-
-    `commit` is this project's commit. Raises BadInput if the existing table cannot be read, and OSError.
+    A run gets a row if it has a valid speed-up or ran out of memory. Its row replaces an earlier row with the same
+    checkpoint, batch size and subset. `commit` is this project's.
+    Raises BadInput if the existing table cannot be read, OSError if it cannot be written.
     """
     made = [(result, _measured_row(result, commit)) for result in results]
     if rows := [row for _, row in made if row is not None]:
@@ -276,7 +270,7 @@ def add_measured(results: Iterable[RunResult], path: Path, commit: str) -> list[
 
 
 def subset_of(spec: RunSpec) -> str:
-    """Returns the subset of a run: 'measured' and the options not at their default, 'measured float16 freezing'."""
+    """Returns a run's `PublishedRow.subset`: 'measured' and the options that are not at their default."""
     named = [SUBSET]
     for name, value in _departures(spec).items():
         word = name.replace("_", "-") if value is True else f"{name}-{value}"
@@ -285,7 +279,6 @@ def subset_of(spec: RunSpec) -> str:
 
 
 def _departures(spec: RunSpec) -> dict[str, Any]:
-    """Returns the options that stand in a subset's name and differ from their default: {'freezing': True}."""
     options = spec.departures().items()
     return {name: value for name, value in options if not OPTIONS[name].timing and name not in _UNNAMED}
 
@@ -298,7 +291,7 @@ def setting_words(row: PublishedRow) -> list[str]:
 
 
 def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
-    """Returns the title of a subset: 'torch 2.0.1' of the guide, 'Measured here: float16, freezing' of this project."""
+    """Returns the title of a subset: 'torch 2.0.1' in the guide, 'Measured here: float16, freezing' in our tables."""
     row = next(row for row in rows if row.subset == subset)
     settings = [name for name in (row.mode, row.dtype) if name not in ("default", "float32")]
     measured = ", ".join([*settings, *setting_words(row)])
@@ -306,15 +299,12 @@ def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
 
 
 def device_label(name: str) -> str:
-    """Returns a device's name without 'NVIDIA' and 'Tesla': 'T4' for 'Tesla T4', 'H200' for 'NVIDIA H200'."""
+    """Returns 'T4' for 'Tesla T4', 'H200' for 'NVIDIA H200'."""
     return name.removeprefix("NVIDIA ").removeprefix("Tesla ").strip() or name
 
 
 def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
-    """Returns the table's row for a run that was measured at `commit`, this project's revision.
-
-    None for a void run, and for a run without a speed-up that did not run out of memory.
-    """
+    """Returns a run's row; None if the run has no valid speed-up and did not run out of memory."""
     spec, machine = result.spec, result.environment
     out_of_memory = result.status == "out_of_memory"
     speedup = None if out_of_memory else result.speedup

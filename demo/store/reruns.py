@@ -1,15 +1,9 @@
-"""What stored runs add to a new result: earlier processes with its settings, and the spread between processes.
+"""What stored runs add to a new result, because two processes differ by more than one process can tell.
 
-Runs of one spec with the same versions on one machine differ by more than their own intervals say, because each
-process gets other memory and other cores.
+- Stored runs with the settings of the new run: its speed-up includes them (`earlier_processes`).
+- Stored runs of other settings, repeated on this machine: how much processes differ (`spread`).
 
-- Stored runs with the same settings are pooled with the new run (`earlier_processes`).
-- Other settings that were repeated on this machine tell the spread between processes (`spread`). The spread is shrunk
-  towards an assumed value, because a few runs often differ little by chance.
-- A run whose compiled outputs differ from eager's is left out: wrong code may be fast or slow.
-
-Not covered: changes from day to day, unless the runs are of several days; a user's own model, whose file may
-change.
+Not covered: changes from day to day, unless the runs are of several days; a user's own model, whose file may change.
 """
 
 import dataclasses
@@ -28,40 +22,37 @@ from demo.core.spec import OPTIONS, OWN_MODEL, RunSpec
 from demo.core.stats import Interval
 
 NEWEST = 300
-"""Number of the newest stored runs that are read for every new result."""
+"""How many of the newest stored runs are read for a new result."""
 MIN_FREEDOM = 5
-"""Fewest degrees of freedom from which stored runs, and not `ASSUMED` alone, give the spread."""
+"""Degrees of freedom from which stored runs tell the spread: a few runs often differ little by chance."""
 MOST_PROCESSES = 30
-"""Most processes over which a speed-up is pooled: this run and the newest earlier ones."""
+"""How many processes a speed-up includes at most: the new run's and the newest earlier ones."""
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredRun:
-    """The part of a stored run that later results need."""
+    """A stored run, reduced to what the speed-ups of later runs need."""
 
     id: str
     spec: RunSpec
     settings: tuple[object, ...]
-    """Protocol, versions, threads and verdict on the outputs. Two reruns are equal in `spec` and `settings`."""
+    """Protocol, versions, threads and verdict on the outputs. Reruns have equal `spec` and `settings`."""
     within: Interval
-    """The speed-up with its interval for that run's own process."""
+    """The speed-up by the run's own process alone."""
     process: ProcessResult | None = None
-    """The process to pool with later runs; None if the run may not be pooled."""
+    """The latencies that later speed-ups include; None if they may not."""
 
 
 _VERSIONS = ("transformers", "threads", "driver", "triton", "python")
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
-    """Returns the spec with the timing options at their defaults, so that specs that compile alike are equal."""
+    """Returns the spec with default timing options, so that two specs that compile alike are equal."""
     return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
 
 
 def versions(result: RunResult) -> tuple[object, ...]:
-    """Returns everything of the environment that may change a speed: versions, number of threads, vector instructions.
-
-    () for a result without an environment.
-    """
+    """Returns what may change the speed: versions, number of threads, vector instructions; () if not known."""
     machine = result.environment
     if machine is None:
         return ()
@@ -69,7 +60,7 @@ def versions(result: RunResult) -> tuple[object, ...]:
 
 
 def rerun_of(result: RunResult) -> StoredRun | None:
-    """Returns the part of a result that later results need; None without a speed-up."""
+    """Returns the result as a `StoredRun`; None without a speed-up."""
     if result.speedup is None or result.environment is None:
         return None
     settings = (result.spec.protocol, *versions(result), result.parity and result.parity.verdict)
@@ -78,8 +69,11 @@ def rerun_of(result: RunResult) -> StoredRun | None:
 
 
 def dump_rerun(result: RunResult) -> str | None:
-    """Returns the JSON of a `StoredRun`; None if no later result may use this run: a failed run, a run whose
-    outputs differ, or a user's own model, whose file may change."""
+    """Returns the JSON of a `StoredRun`; None if no later result may use the run.
+
+    These are failed runs, runs of a user's own model, whose file may change, and runs whose compiled outputs differ
+    from eager's: wrong code may be fast or slow.
+    """
     rerun = rerun_of(result)
     if rerun is None or result.status != "ok" or result.spec.task == OWN_MODEL or rerun.settings[-1] == "differ":
         return None
@@ -87,7 +81,7 @@ def dump_rerun(result: RunResult) -> str | None:
 
 
 def load_rerun(text: bytes) -> StoredRun | None:
-    """Returns the `StoredRun` that `dump_rerun` wrote; None for any other text."""
+    """Undoes `dump_rerun`. Returns None for any other text."""
     try:
         return codec.from_plain(StoredRun, json.loads(text))  # type: ignore[no-any-return]
     except (ValueError, RecursionError):
@@ -97,10 +91,10 @@ def load_rerun(text: bytes) -> StoredRun | None:
 def earlier_processes(
     result: RunResult, stored: Iterable[StoredRun], deleted: Sequence[ProcessResult] = ()
 ) -> tuple[ProcessResult, ...]:
-    """Returns the earlier processes over which the speed-up of `result` is pooled, oldest first.
+    """Returns the earlier processes that the speed-up of `result` includes, oldest first.
 
-    They come from `stored` (newest first): runs with the same spec, versions and threads as `result`, and the same
-    verdict on the outputs. `deleted` are further processes, whose stored runs the user has deleted.
+    They are those of `stored` (newest first) with the same spec, versions, threads and verdict on the outputs.
+    `deleted` are processes of a repeated run that are no longer stored, because the user has deleted them.
     """
     own = rerun_of(result)
     if own is None:
@@ -113,9 +107,9 @@ def earlier_processes(
 
 
 def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
-    """Returns the spread of speed-ups between processes, from repeated settings in `stored`, or else `ASSUMED`.
+    """Returns how much speed-ups differ between processes: by the repeated settings in `stored`, else `ASSUMED`.
 
-    `stored` are runs on the device and with the torch of `result`. Runs with the settings of `result` are left out.
+    `stored` are runs on the device and with the torch of `result`. Those with the settings of `result` do not count.
     """
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
     for run in stored:
@@ -126,17 +120,16 @@ def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
     freedom = sum(len(group) - 1 for group in repeated)
     if freedom < MIN_FREEDOM:
         return ASSUMED
-    # The moderated variance of Smyth 2004, "Linear models and empirical Bayes methods".
+    # Shrunk towards the assumed variance: Smyth 2004, "Linear models and empirical Bayes methods".
     assumed = ASSUMED.freedom or 0.0  # never None there; for the type checker
     variance = (freedom * deviation(repeated) ** 2 + assumed * ASSUMED.deviation**2) / (freedom + assumed)
     return Spread("this machine", math.sqrt(variance), freedom + assumed)
 
 
 def deviation(groups: Sequence[Sequence[Interval]]) -> float:
-    """Returns the pooled standard deviation of the ratios' logarithms within groups of reruns, less what the
-    intervals of the single runs explain.
+    """Returns the pooled standard deviation of log speed-ups within groups of reruns.
 
-    At least one group must have two runs.
+    The part that the runs' own intervals explain is subtracted. At least one group must have two runs.
     """
     squares = sum(np.var(np.log([run.ratio for run in group])) * len(group) for group in groups)
     freedom = sum(len(group) - 1 for group in groups)

@@ -1,13 +1,8 @@
-"""Ranks the ways to run one model by the latency of calls after the warm-up, and picks a winner.
+"""Ranks the ways to run one model (eager, compiled, frozen, ...) by latency after the warm-up, and picks a winner.
 
-- Each way, such as freezing or a package, is tried alone. Not covered: two ways together, single options of inductor.
-- Plain eager is eager without any option for speed. If a way times plain eager in its own runs, its speed-up is that of
-  its runs: both are timed in turns, so a machine that slows down slows down both.
-- A way that also changes eager, such as bfloat16, is compared with plain eager in the other ways' processes. A slow
-  process does not slow both there, so the interval includes how much plain eager differs between processes.
-- `stats.compare` says whether two ways differ. Every interval is corrected for the number of ways.
-- A way's rank is 1 + the number of ways that are better.
-- First answers (the time from the start of a process to its first output) are measured once and decide nothing.
+A way's speed-up compares it with plain eager, which has no option for speed. Most runs time both in turns, so that a
+slow machine slows both. A way that changes eager, such as bfloat16, is compared with plain eager in other processes.
+Not covered: two ways together, and single options of inductor.
 """
 
 import dataclasses
@@ -42,41 +37,40 @@ WAYS: dict[str, dict[str, Any]] = {
     "bfloat16": {"dtype": "bfloat16"},
     "float16": {"dtype": "float16"},
 }
-"""The ways, with the options that differ from plain torch.compile. A search tries the ways in this order. Ways that
-time kernels while they compile take minutes and come late. Of equal ways the first wins: it is the simplest to
-use."""
+"""The options of each way that differ from plain torch.compile.
+
+A search tries the ways in this order: those that time kernels while they compile take minutes and come late. Of equal
+ways the first wins, because it is the simplest to use.
+"""
 OTHER_FORMATS = ("tf32", "bfloat16", "float16")
-"""The ways in another number format. They change the outputs, so a search tries them only on request."""
+"""Ways that change the outputs: a search tries them only on request."""
 
 
 @dataclass(frozen=True)
 class Way:
     name: str
-    """A key of `WAYS`."""
     spec: RunSpec
-    """The spec that runs the way. The way eager is never run on its own: the runs of other ways time eager, too."""
+    """The spec that runs the way. Eager has no run of its own: runs of the other ways time it."""
     refused: str = ""
-    """Why the way cannot be run here, as a sentence; '' if it can."""
+    """A sentence that says why the way cannot run here; '' if it can."""
 
     @property
     def changes_eager(self) -> bool:
-        """Whether runs of this way time another eager than plain eager, such as eager in bfloat16."""
+        """Whether runs of this way time eager with an option for speed, such as bfloat16, and not plain eager."""
         return not WAYS[self.name].keys().isdisjoint(("channels_last", "dtype"))
 
 
 def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
-    """Returns the spec with the machine's device for 'auto', and the defaults of all options for speed and timing."""
+    """Returns the spec with default options for speed and timing, and with the machine's device instead of 'auto'."""
     kept = {name: option.default for name, option in OPTIONS.items() if option.for_speed or option.timing}
     return on_machine(dataclasses.replace(spec, graph_break=False, **kept), machine)
 
 
 def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[Way]:
-    """Returns the ways to try for this spec, also those refused here.
+    """Returns the ways to try for this spec, also refused ones, but none that changes nothing.
 
-    Raises BadInput if eager cannot run.
-
-    Ways that change nothing are left out: on a CPU TF32 and the modes with CUDA graphs; channels_last for models
-    without pictures or with few convolutions.
+    On a CPU these are TF32 and the modes with CUDA graphs. Without many convolutions over a picture it is
+    channels_last. Raises BadInput if eager cannot run.
     """
     bare, known = resolve(plain(spec, machine), machine), catalog.find(spec.checkpoint)
     found = []
@@ -88,7 +82,7 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
         try:
             changed = dataclasses.replace(bare, **changes)
             found.append(Way(name, changed, refusal(changed, machine)))
-        except BadInput as error:  # the task does not have this way
+        except BadInput as error:  # the task cannot be run this way
             found.append(Way(name, bare, str(error)))
     return found
 
@@ -96,33 +90,34 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
 # The table
 
 CLOSE_RATIO = 1.05
-"""Among ways that cannot be told apart, the winner is the simplest with an estimate within 5 % of the best."""
+"""Among ways that cannot be told apart, the simplest with an estimate within 5 % of the best wins."""
 MIN_EAGERS = 3
-"""How many processes of plain eager are needed to estimate how much they differ."""
+"""Processes of plain eager that are needed to estimate how much they differ."""
 
 
 @dataclass(frozen=True)
 class Row:
     way: Way
     result: RunResult | None = None
-    """The way's newest run, whose speed-up includes the earlier processes; None before the first run, and for
-    eager."""
+    """The way's newest run, whose speed-up includes earlier processes; None before the first run, and for eager."""
     out: str = ""
-    """Why the way cannot win, such as 'has no figures': the run failed, was refused or does not agree; '' if it
-    can."""
+    """Why the way cannot win, such as 'has no figures'; '' if it can."""
     speedup: Interval | None = None
-    """Plain eager's latency over this way's latency, with an interval that is corrected for the number of ways."""
+    """Plain eager's latency over this way's, with an interval that is corrected for the number of ways."""
     seconds: float | None = None
-    """The latency of one call."""
+    """The latency of a call."""
     first_answers: Mapping[str, dict[str, float]] = field(default_factory=dict)
-    """Seconds from a process's start to its first output, by part: 'import', 'load', 'compile', 'first run'. The
-    key 'nothing' is for an empty cache, 'next' for what an earlier process left; a key is missing if not known."""
+    """Seconds from a process's start to its first output, by 'import', 'load', 'compile' and 'first run'.
+
+    The key 'nothing' is for an empty compile cache, 'next' for one that an earlier process filled. A key that is not
+    known is missing.
+    """
     memory_bytes: int | None = None
     rank: int | None = None
-    """1 for the best ways; None if the way cannot win, or is not measured yet."""
+    """1 + the number of ways that are better; None if the way cannot win, or is not measured yet."""
 
     def first_answer(self, state: str) -> float | None:
-        """Returns the sum of the parts under `state`, 'nothing' or 'next'; None if not known."""
+        """Returns the seconds from a process's start to its first output in state 'nothing' or 'next', if known."""
         parts = self.first_answers.get(state)
         return None if parts is None else sum(parts.values())
 
@@ -130,29 +125,26 @@ class Row:
 @dataclass(frozen=True)
 class BestTable:
     rows: tuple[Row, ...]
-    """All ways, the best first; ways without a rank last."""
+    """The best way first, ways without a rank last."""
     winner: Row | None
-    """The row of the best way, eager's if no way is known to be better; None if nothing could be compared."""
+    """Eager's row if no way is known to be better; None if nothing could be compared."""
     equals: tuple[Row, ...] = ()
-    """The other ways of rank 1: no other way is known to be better than they are."""
+    """The other rows of rank 1."""
 
     @property
     def disturbed(self) -> bool:
-        """Whether other programs took cores in the newest run of a way that can win."""
+        """Whether other programs took cores in the newest run of a way with a rank."""
         runs = [row.result for row in self.rows if row.rank is not None and row.result is not None]
         return any(run.oversubscribed for run in runs)
 
 
 def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str]) -> BestTable:
-    """Returns the ranked table of all ways.
-
-    By way, `results` holds the newest run, `refused` why a way cannot run.
-    """
+    """Returns the ranked table. `results` has the newest run of each way, `refused` why a way cannot run."""
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
     eagers = [one.eager_seconds for run in plain_runs for one in _process_figures(run)]
     reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
     eager = statistics.median(eagers) if eagers else None
-    # Every way loads the same libraries, so their import times differ by chance only: each way gets the median.
+    # All ways load the same libraries, so their import times differ by chance only: each way gets the median.
     starts = [one.import_seconds + one.gpu_seconds for run in results.values() if (one := run.start_up) is not None]
     imports = statistics.median(starts) if starts else 0.0
 
@@ -172,7 +164,7 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
 
 
 def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, imports: float) -> Row:
-    """Returns eager's row, made from runs that time plain eager. Without any, the row has no numbers."""
+    """Returns eager's row from `runs`, which time plain eager; without any, the row has no numbers."""
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
     if seconds is None or measured is None or measured.eager is None:
         return Row(way)
@@ -187,8 +179,7 @@ def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, impor
 def why_out(result: RunResult, reference: RunResult | None) -> str:
     """Returns why the way of this run cannot win, such as 'has no figures'; '' if it can.
 
-    The compiled outputs must agree with the same run's eager outputs, number by number. The predictions must agree
-    with those of plain eager in `reference`; random weights give no predictions.
+    Its compiled outputs must agree with its eager outputs, and its predictions with plain eager's in `reference`.
     """
     if result.failure is not None:
         return f"{result.status.replace('_', ' ')}: {result.failure.message}"
@@ -201,11 +192,10 @@ def why_out(result: RunResult, reference: RunResult | None) -> str:
 
 
 def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | None:
-    """Returns plain eager's latency over this run's compiled latency; None with fewer than `MIN_EAGERS` `eagers`.
+    """Returns plain eager's latency over this run's compiled latency; None if `eagers` has too few processes.
 
-    The two come from different processes. On the log scale the half width of the interval joins two half widths:
-    Student's t times the standard error from how plain eager differs between processes, and the width within
-    processes.
+    On the log scale the interval joins two half widths: between processes of plain eager (Student's t times the
+    standard error), and within processes.
     """
     own = _process_figures(result)
     if not own or len(eagers) < MIN_EAGERS:
@@ -219,15 +209,11 @@ def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | 
 
 
 def _process_figures(result: RunResult) -> list[ProcessFigure]:
-    """Returns the latencies of a call, or of a token, of each process that the run's speed-up includes."""
     return [next(iter(one.figures.values())) for one in result.as_processes()]
 
 
 def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
-    """Returns the parts of a run's first answers for `Row.first_answers`.
-
-    The imports count as `imports` seconds.
-    """
+    """Returns a run's `Row.first_answers`, in which imports take `imports` seconds."""
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
         return {}
@@ -237,7 +223,7 @@ def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, floa
         cost = costs.get(state)
         run = cost.parts.get("first run", 0.0) if cost is not None else 0.0
         found[state] = _parts(imports, start.load_seconds, seconds - run, run)
-    # If inductor cannot cache a way's compiled graphs, the next process compiles again.
+    # If inductor cannot cache a way's code, the next process compiles again.
     if "warm" not in found and found and result.spec.compiler == "jit" and not result.spec.cached:
         found["warm"] = next(iter(found.values()))
     return {name: found[state] for name, state in (("nothing", "cold"), ("next", "warm")) if state in found}
@@ -253,7 +239,7 @@ def _rank(rows: Sequence[Row]) -> BestTable:
         return BestTable(tuple(rows), None)
 
     def better(one: str, other: str) -> bool:
-        """Whether a call of `one` takes less time. The intervals are already corrected for the number of ways."""
+        # The intervals are already corrected for the number of ways.
         return stats.compare(stats.quotient(known[one], known[other])).verdict == "faster"
 
     ranks = {name: 1 + sum(better(other, name) for other in known) for name in known}
@@ -268,10 +254,7 @@ def _rank(rows: Sequence[Row]) -> BestTable:
 
 
 def _winner(first: Sequence[Row]) -> tuple[Row, tuple[Row, ...]]:
-    """Returns the winner and the other rows of rank 1.
-
-    The winner is the simplest of eager and ways near the best.
-    """
+    """Returns the simplest of eager and the ways near the best, and the other rows of rank 1."""
     ratios = {row.way.name: row.speedup.ratio for row in first if row.speedup is not None}
     least = max(ratios.values()) / CLOSE_RATIO
     close = [row for row in first if ratios[row.way.name] >= least or row.way.name == EAGER]

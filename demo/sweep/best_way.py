@@ -1,15 +1,9 @@
 """Searches for the best way to run one model, by successive halving (Jamieson and Talwalkar, 2016):
 
-1. Run each way once. The run is short unless the way compiles again in every process.
-2. Run the best two to the usual precision, and until each has `FINAL_RUNS` runs.
-3. Run other ways once more if their only run compiled: this measures the first answer of the next process.
-4. In the faster half, run the ways that may still be the best to the usual precision.
-
-Runs are stored and not run again, so a stopped search goes on where it was. The interval of a way includes all
-stored processes of the way with the same number of threads (`demo.store.reruns`).
-
-The budget is time for runs; waiting for other visitors' runs does not count. A run that exceeds the budget is
-stopped. If the program is killed, the packages stay among the temporary files until the next search.
+1. Run each way, such as freezing, once. Time it for `QUICK_SECONDS`, unless each process has to compile it again.
+2. Run the best two at full length, and until each has `FINAL_RUNS` runs.
+3. Run other ways once more if their only run compiled: this measures the first output of the next process.
+4. In the faster half, run the ways that may still be the best at full length.
 """
 
 import dataclasses
@@ -32,23 +26,15 @@ from demo.sweep.run_grid import Done, Event, Turn, Waiting, no_queue, run_one
 
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
-"""How long a way's short first run is timed. A later run loads the code from the compile cache or the package."""
+"""How long the short first run of a way is timed."""
 FINAL_RUNS = 2
-"""How many processes the winner and the runner-up get. At least one process of each is timed to the usual
-precision."""
+"""How many processes the best two ways get at least."""
 FIRST_SHARE = 0.6
 """The share of the budget after which ways that have already run come first."""
 
 
-def check_minutes(minutes: object) -> None:
-    """Raises BadInput unless `minutes` is a number that a search may take."""
-    number = isinstance(minutes, int | float) and not isinstance(minutes, bool)
-    if not number or not MIN_MINUTES <= minutes <= MAX_MINUTES:  # type: ignore[operator]
-        raise BadInput(f"A search takes {MIN_MINUTES:g} to {MAX_MINUTES:g} minutes. Given: {str(minutes)[:80]}.")
-
-
 class Search:
-    """A search. `table` can be read at any time, from any thread. Call `run` once."""
+    """A search for the best way to run one model. Call `run` once; `table` may be read at any time, from any thread."""
 
     def __init__(
         self,
@@ -59,26 +45,30 @@ class Search:
         other_formats: bool = False,
         minutes: float = MINUTES,
     ) -> None:
-        """Starts from the valid results in `stored`, newest first. Raises BadInput if eager cannot run here."""
-        check_minutes(minutes)
+        """Starts from `stored` results, newest first, and does not run these again.
+
+        `minutes` is the budget for runs, without the time in a queue. Raises BadInput if eager cannot run here.
+        """
+        if not isinstance(minutes, int | float) or not MIN_MINUTES <= minutes <= MAX_MINUTES:
+            raise BadInput(f"A search takes {MIN_MINUTES:g} to {MAX_MINUTES:g} minutes. Given: {str(minutes)[:80]}.")
         self.ways = tuple(ways(spec, machine, other_formats))
         self.seconds = 60 * minutes
         self._picture = picture
         self._own_model = spec.task == OWN_MODEL
         self._by_spec = {way.spec: way.name for way in self.ways if way.name != EAGER and not way.refused}
         self._runs: dict[str, list[RunResult]] = {way.name: [] for way in self.ways}
-        """The runs of each way, oldest first."""
+        """Oldest first."""
         self._refused: dict[str, str] = {}
         self._spent = 0.0
         self._threads: int | None = None
-        """How many threads `run` gives each process on a CPU; None if the spec or the runner decides."""
+        """Threads of each process on a CPU; None if the spec or the runner decides."""
         for result in reversed(list(valid_results(stored, {spec.checkpoint}, machine, picture))):
             name = self._by_spec.get(compiled_spec(result.spec))
-            if name is not None and not result.oversubscribed:  # a run on a quieter machine tells more
+            if name is not None and not result.oversubscribed:  # a new run may find a quieter machine
                 self._runs[name].append(result)
 
     def table(self) -> BestTable:
-        """Returns the table of the runs so far. Ways with another number of threads than most ways cannot win."""
+        """Returns the ranked table of the runs so far. A way with another number of threads than most cannot win."""
         newest = {name: runs[-1] for name, runs in self._runs.items() if runs}
         threads = statistics.mode([run.threads for run in newest.values() if run.threads] or [None])
         gave_way = {
@@ -100,9 +90,7 @@ class Search:
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:
         """Runs ways until nothing is left to try, the budget is spent, or `cancel` is set.
 
-        Yields the runs' events.
-
-        The `place` of an event is an index in `ways`.
+        Yields the runs' events, each with an index in `ways` as its `place`. A run that exceeds the budget is stopped.
         """
         asked = self.ways[0].spec
         if asked.device == "cpu" and asked.threads is None and (threads := runner.free_threads()) is not None:
@@ -142,17 +130,13 @@ class Search:
             self._spent = max(self._spent, self.seconds)  # ends the search
 
     def _next(self) -> tuple[Way, RunSpec] | None:
-        """Returns the next way with the spec to run; None if nothing is left to try, or no time."""
         missing = self._missing()
         if self._spent > FIRST_SHARE * self.seconds:
             missing = [(way, spec) for way, spec in missing if self._runs[way.name]] or missing
         return missing[0] if missing and self.left_seconds > 0 else None
 
     def _missing(self) -> list[tuple[Way, RunSpec]]:
-        """Returns the runs that are needed as far as the runs so far tell, in order.
-
-        Each run may change the list.
-        """
+        """Returns the ways and specs still to run, in order, as far as the runs so far tell."""
         to_run = set(self._by_spec.values()) - self._refused.keys()
         steps = [(way, _first(way.spec)) for way in self.ways if way.name in to_run and not self._runs[way.name]]
         good = [row for row in self.table().rows if row.rank is not None and row.way.name != EAGER]
@@ -169,5 +153,5 @@ class Search:
 
 
 def _first(spec: RunSpec) -> RunSpec:
-    """Returns the spec of a way's first run, which is short unless the way compiles again in every process."""
+    """Returns the spec of a way's first run: short, unless every process has to compile the way again."""
     return dataclasses.replace(spec, max_seconds=QUICK_SECONDS) if spec.cached or spec.compiler == "aot" else spec

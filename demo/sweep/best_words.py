@@ -1,4 +1,4 @@
-"""The texts of the search for the best way, for page and terminal: its conclusion and the cells of its table."""
+"""The texts of the search for the best way to run a model: its conclusion and the cells of its table."""
 
 from typing import Any
 
@@ -17,13 +17,13 @@ COLUMNS = {
     "memory": "Memory",
     "agreement": "Outputs",
 }
-"""The titles of the table's columns, by column. A first answer is the time from a process's start to its output."""
+"""Titles by column. A first answer is the time from a process's start to its first output."""
 PARTS = {"import": "import", "load": "weights and inputs", "compile": "compile or load", "first run": "first call"}
-"""The titles of the parts of a first answer, in their order."""
+"""Titles of the parts of `Row.first_answers`, in their order."""
 
 
 def name(way: Way) -> str:
-    """Returns the way's name in words: 'freezing', 'mode lite', 'bfloat16', 'a package'."""
+    """Returns a way's name in words: 'freezing', 'mode lite', 'bfloat16', 'a package'."""
     if way.name in OPTIONS:
         return OPTIONS[way.name].label.lower()
     known = NAMES.get(way.name, way.name)
@@ -39,7 +39,7 @@ def _speedup(row: Row) -> tuple[str, str]:
 
 
 def cells(row: Row) -> dict[str, str]:
-    """Returns the texts of a row by the keys of `COLUMNS`; '–' for what is not known."""
+    """Returns the texts of a row by column; '–' for what is not known."""
     start = {state: row.first_answer(state) for state in ("nothing", "next")}
     ratio, interval = _speedup(row)
     agreement = "–" if row.way.name == EAGER else "agrees" if row.result is not None else "not tried yet"
@@ -54,7 +54,7 @@ def cells(row: Row) -> dict[str, str]:
 
 
 def conclusion(table: BestTable) -> list[str]:
-    """Returns what the search found, as sentences, the most important first."""
+    """Returns sentences that say what the search found, the most important first."""
     winner = table.winner
     if winner is None:
         return ["There is no answer yet: no way could be compared with eager."]
@@ -65,7 +65,10 @@ def conclusion(table: BestTable) -> list[str]:
             ratio, interval = _speedup(guess)
             said.append(f"The best estimate is that of {name(guess.way)}: {ratio} ({interval}).")
     else:
-        said = [fmt.capital(_steady(winner))]
+        ratio, interval = _speedup(winner)
+        start = winner.first_answer("next")
+        first = "" if start is None else f", first answer after {fmt.duration(start)} in each process"
+        said = [fmt.capital(f"{name(winner.way)}: {ratio} as fast as eager ({interval}){first}")]
         if table.equals:
             ways, close = ", ".join([name(row.way) for row in table.equals]), 100 * CLOSE_RATIO - 100
             said.append(f"It cannot be told from {ways}; it is the simplest within {close:.0f} % of the best.")
@@ -76,19 +79,8 @@ def conclusion(table: BestTable) -> list[str]:
     return said
 
 
-def _steady(winner: Row) -> str:
-    """Returns 'freezing: 1.66× as fast as eager (1.5 to 1.8×), first answer after 5 s in each process'."""
-    ratio, interval = _speedup(winner)
-    start = winner.first_answer("next")
-    first = "" if start is None else f", first answer after {fmt.duration(start)} in each process"
-    return f"{name(winner.way)}: {ratio} as fast as eager ({interval}){first}"
-
-
 def as_json(table: BestTable) -> dict[str, Any]:
-    """Returns the table for other programs, in seconds and bytes.
-
-    None means not known; `id` is the stored run's.
-    """
+    """Returns the table for other programs, in seconds and bytes; None means not known."""
     return {
         "answer": conclusion(table),
         "winner": table.winner and table.winner.way.name,

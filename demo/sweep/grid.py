@@ -1,9 +1,6 @@
-"""A grid of runs, such as 2 checkpoints x 3 batch sizes.
+"""A grid of runs, such as 2 checkpoints x 3 batch sizes. Each cell of the grid is one run.
 
-Each cell of the grid is one run, with a spec and a result.
-
-A sweep keeps no state of its own: a cell is done when the history holds its result. So a sweep that stops loses at
-most the run in progress.
+A sweep keeps no state of its own: a cell is done when the history holds its result.
 """
 
 import dataclasses
@@ -29,11 +26,10 @@ from demo.present import verdict
 from demo.store import export, published
 
 AXES = {"checkpoints": "checkpoint", "batch_sizes": "batch_size", "modes": "mode", "dtypes": "dtype"}
-"""The field of a spec that each list of a grid fills."""
+"""The lists of a grid, each with the field of `RunSpec` that it fills."""
 SETTINGS = tuple(name for name in OPTIONS if name not in AXES.values())
-"""The options that have one value for all cells."""
 PICTURE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
-"""The default picture of a cell: a drawn scene, 4:3."""
+"""The default picture: a drawn scene, 4:3."""
 MAX_CELLS = 2000
 PRESETS: dict[str, dict[str, Any]] = {
     "published": {
@@ -51,16 +47,15 @@ PRESETS: dict[str, dict[str, Any]] = {
         "prompt": catalog.PROMPT,
     },
 }
-"""Grids by name. 'published' covers the Transformers guide's tables, 'smoke' the checkpoints in this repository."""
+"""'published' covers the Transformers guide's tables, 'smoke' the checkpoints in this repository."""
 
 
 def make_specs(grid: Mapping[str, Any], where: str = "The sweep", folders: bool = False) -> tuple[RunSpec, ...]:
     """Returns one spec for each cell, checkpoint by checkpoint, without duplicates.
 
-    `grid` holds the lists of `AXES`, and may hold `SETTINGS` and 'task'. Only 'checkpoints' is required. A single
-    value counts as a list with one entry. A checkpoint gets only settings that it can use: 'task' if it is not in
-    the catalogue, 'text' if its model takes queries, 'prompt' and 'tokens' if its model generates text. Raises
-    BadInput if a cell can never run. The message calls the grid `where`; `folders` allows local checkpoints.
+    `grid` holds 'checkpoints' and perhaps further lists (`AXES`), options (`SETTINGS`) and 'task'. Each checkpoint gets
+    only options that it can use. `where` names the grid in messages; `folders` allows local checkpoints.
+    Raises BadInput if a cell can never run.
     """
     allowed = (*AXES, *SETTINGS, "task")
     if unknown := [name for name in grid if name not in allowed]:
@@ -76,10 +71,6 @@ def make_specs(grid: Mapping[str, Any], where: str = "The sweep", folders: bool 
 
 
 def _axis(name: str, values: Any) -> list[Any]:
-    """Returns the values of one list of a grid, without duplicates.
-
-    Raises BadInput if the list is empty or nested.
-    """
     name = name.replace("_", " ")
     values = values if isinstance(values, list | tuple) else [values]
     if not values:
@@ -91,7 +82,6 @@ def _axis(name: str, values: Any) -> list[Any]:
 
 
 def _make_spec(cell: dict[str, Any], settings: Mapping[str, Any], folders: bool) -> RunSpec:
-    """Returns the spec of a cell, with the settings that its checkpoint can use. Raises BadInput."""
     known = catalog.find(cell["checkpoint"])
     task = known.task if known is not None else settings.get("task", "")
     unused = [] if task == TEXT_GENERATION else [*unused_options(task)]
@@ -104,21 +94,21 @@ def _make_spec(cell: dict[str, Any], settings: Mapping[str, Any], folders: bool)
 # The cells
 
 FINAL = ("ok", "out_of_memory", "compile_failed", "failed")
-"""The statuses that another run would only repeat. A cell that crashed, timed out or was cancelled is run again."""
+"""Statuses that another run would only repeat. A cell that crashed, timed out or was cancelled is run again."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of the grid. A cell without `result` and `refused` is still to be run."""
+    """One run of a grid, still to be run if it has neither `result` nor `refused`."""
 
     spec: RunSpec
     result: RunResult | None = None
     refused: str = ""
-    """Why the run could not even start, as a sentence; '' if it could."""
+    """A sentence that says why the run could not start; '' if it could."""
     stored: bool = False
-    """Whether the result was in the history before this sweep."""
+    """Whether the result is older than this sweep."""
     gpu_type: str = ""
-    """On a cluster: the type of GPU to run on, '' for any."""
+    """The type of GPU to run on, on a cluster; '' for any."""
 
     @property
     def done(self) -> bool:
@@ -126,7 +116,7 @@ class Cell:
 
     @property
     def value(self) -> str:
-        """The cell's text in a table: '1.44×', 'too noisy to tell (0.90 to 1.90×)', 'OOM'; '' before the run."""
+        """The text in a table: '1.44×', 'too noisy to tell (0.90 to 1.90×)', 'OOM'; '' before the run."""
         if self.result is None:
             return f"refused: {self.refused}" if self.refused else ""
         if self.result.status == "out_of_memory":
@@ -141,9 +131,9 @@ class Cell:
 def make_cells(
     specs: Iterable[RunSpec], stored: Sequence[RunResult], machine: HostInfo, picture: Path, fresh: bool = False
 ) -> list[Cell]:
-    """Returns a cell for each spec on `machine`, with its newest valid result; without results if `fresh`.
+    """Returns a cell for each spec, with its newest valid result if all its repeats are stored.
 
-    `stored` is newest first. A cell with fewer stored repeats than its spec asks for has no result yet.
+    `stored` is newest first. With `fresh` no stored result counts.
     """
     specs = [on_machine(spec, machine) for spec in specs]
     results: dict[RunSpec, RunResult] = {}
@@ -160,10 +150,10 @@ def make_cells(
 def valid_results(
     stored: Iterable[RunResult], checkpoints: Iterable[str], machine: HostInfo, picture: Path
 ) -> Iterator[RunResult]:
-    """Yields the stored results of these checkpoints that another run here would repeat.
+    """Yields the stored results of these checkpoints that another run on `machine` would only repeat.
 
-    These results have a status of `FINAL`, the versions and device of `machine` and, if the model takes a picture,
-    the same picture. Results older than the newest file of a local checkpoint are left out.
+    Their status is in `FINAL`; versions, device and picture are those of now, and the files of a local checkpoint are
+    older.
     """
     digest = hashlib.sha256(picture.read_bytes()).hexdigest()
     written = {checkpoint: _last_written(checkpoint) for checkpoint in checkpoints}
@@ -176,17 +166,14 @@ def valid_results(
 
 
 def _last_written(checkpoint: str) -> str:
-    """Returns when a local checkpoint's newest file was written: '2026-11-21T09:30:00Z'; '' for a checkpoint's id."""
+    """Returns when a local checkpoint's newest file was written: '2026-11-21T09:30:00Z'; '' for a Hub id."""
     files = Path(checkpoint).rglob("*") if os.path.isabs(checkpoint) else ()
     newest = max((os.path.getmtime(file) for file in files if os.path.isfile(file)), default=None)
     return "" if newest is None else datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def is_from_machine(result: RunResult, machine: HostInfo) -> bool:
-    """Returns whether this machine, with the versions it has now, made the result.
-
-    For a run on a GPU the versions of the driver and of triton count, too.
-    """
+    """Returns whether this machine made the result, with the versions that it has now."""
     then, on_gpu = result.environment, result.spec.device == "cuda"
     if then is None:
         return False
@@ -201,7 +188,7 @@ def specs_to_run(cells: Iterable[Cell]) -> list[RunSpec]:
 
 
 def downloads(cells: Iterable[Cell]) -> list[Checkpoint]:
-    """Returns the checkpoints of the catalogue whose weights the unfinished cells have to download."""
+    """Returns the catalogue's checkpoints whose weights the unfinished cells have to download."""
     needed = dict.fromkeys(spec.checkpoint for spec in specs_to_run(cells) if spec.weights == "pretrained")
     listed = [entry for name in needed if (entry := catalog.find(name)) is not None and not entry.bundled]
     return [entry for entry in listed if not hub.holds_weights(entry.id)]
@@ -211,11 +198,10 @@ def downloads(cells: Iterable[Cell]) -> list[Checkpoint]:
 
 TABLE_ENDINGS = (".csv", ".json", ".parquet")
 _COLUMNS = {"model": "string", **export.COLUMN_TYPES, "value": "string"}
-"""The pandas types of the table's columns."""
 
 
 def record(cell: Cell) -> dict[str, Any]:
-    """Returns a finished cell as a row by column: an export's columns, the model's family and the cell's value."""
+    """Returns a finished cell as a row by column: as in an export, with the model's family and the cell's text."""
     known = catalog.find(cell.spec.checkpoint)
     result = cell.result or RunResult("", "", "failed", cell.spec)
     return {
@@ -227,17 +213,13 @@ def record(cell: Cell) -> dict[str, Any]:
 
 
 def check_table(path: Path) -> None:
-    """Raises BadInput if `write_table` cannot write to this path."""
     if path.suffix not in TABLE_ENDINGS:
         raise BadInput(f"The table's kind is told by its ending: {', '.join(TABLE_ENDINGS)}. Given: {str(path)!r}.")
     export.check_place(path, "table")
 
 
 def write_table(path: Path, cells: Iterable[Cell]) -> None:
-    """Writes a row for each finished cell, in the format of the path's ending.
-
-    No partial file is left on an error.
-    """
+    """Writes a row for each finished cell, in the format of the path's ending. An error leaves no partial file."""
     records = [record(cell) for cell in cells if cell.done]
     with replacing(path) as draft:
         if path.suffix == ".json":
@@ -249,8 +231,7 @@ def write_table(path: Path, cells: Iterable[Cell]) -> None:
 def write_device_table(cells: Iterable[Cell]) -> Path:
     """Adds the cells' results to this project's own table of their device, and returns the table's path.
 
-    Raises BadInput if no result can go into a table, if the results are of several devices, or if the table cannot
-    be read; OSError if the table cannot be written.
+    Raises BadInput if no result can be added, if they are of several devices, or if the table cannot be read.
     """
     results = [cell.result for cell in cells if cell.result is not None]
     devices = {result.environment.device_name for result in results if result.environment is not None}

@@ -1,20 +1,21 @@
 """Runs a sweep over a Ray cluster: one cell at a time on each GPU or, without GPUs, on each of the largest nodes.
 
-- Only this process, Ray's driver, writes into the history. If the driver is lost, the sweep ends.
-- Ray chooses the node of a cell, and runs the cell again elsewhere if its node or process is lost.
-- If the last GPU of a cell's type is lost, the cell waits until the cluster has such a GPU again.
-- The project must lie at the same path on every node, with its requirements installed. Nodes are trusted.
+The project must lie at the same path on every node, with its requirements installed. Nodes are trusted.
+If a node is lost, Ray runs its cell elsewhere, or waits for another GPU of the type. If this process is lost, the sweep
+ends.
 """
 
 import dataclasses
 import logging
 import os
+import socket
 import tempfile
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
@@ -26,11 +27,12 @@ from demo.sweep import grid
 from demo.sweep.grid import Cell
 from demo.sweep.run_grid import Done
 
+CONNECT_SECONDS = 5.0
 POLL_SECONDS = 0.2
 INSPECT_SECONDS = 180.0
-"""How long to wait until the nodes have described their machines: other programs may be using the GPUs."""
+"""How long to wait for the nodes' reports of their machines: other programs may be using the GPUs."""
 RETRIES = 2
-"""How often Ray runs a cell again after a node or process was lost."""
+"""How often Ray runs a cell again after its node or process was lost."""
 
 
 @contextmanager
@@ -43,6 +45,9 @@ def connect(address: str | None) -> Iterator[None]:
     except ImportError as error:
         raise BadInput("The engine ray needs Ray: pip install -r requirements-sweep.txt.") from error
     try:
+        place = urlsplit(f"//{(address or '').rpartition('//')[2]}")  # 'auto' has no port
+        if place.port is not None:  # Ray would try for minutes if nothing listens there
+            socket.create_connection((place.hostname, place.port), CONNECT_SECONDS).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:
         where = f"at {address!r}" if address else "on this machine"
@@ -54,7 +59,7 @@ def connect(address: str | None) -> Iterator[None]:
 
 
 def _needs() -> dict[str, int]:
-    """Returns the resources of one cell: a GPU, or all cores of one of the largest nodes."""
+    """Returns Ray's resources of one cell: a GPU, or all cores of one of the largest nodes."""
     import ray
 
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -64,10 +69,9 @@ def _needs() -> dict[str, int]:
 
 
 def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> dict[str, HostInfo]:
-    """Returns a machine for each of `gpu_types`, named as Ray names them: 'T4'.
+    """Returns a machine for each type of GPU, named as in Ray: 'T4'; without types, any machine under ''.
 
-    Without types, returns one machine under ''. Raises BadInput if no node answers, for example if the cluster has
-    no GPU of a type.
+    Raises BadInput if no node answers, for example if the cluster has no GPU of a type.
     """
     import ray
 
@@ -85,7 +89,7 @@ def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> di
 def make_cells(
     specs: Sequence[RunSpec], machines: Mapping[str, HostInfo], stored: Sequence[RunResult], picture: Path, fresh: bool
 ) -> list[Cell]:
-    """Returns a cell for each spec and type of GPU, with the stored result from a machine of this type, if any."""
+    """Returns a cell for each spec and type of GPU, with the stored result of such a machine, if any."""
     return [
         dataclasses.replace(cell, gpu_type=gpu_type)
         for gpu_type, machine in machines.items()
@@ -100,10 +104,7 @@ def run_cells(
     cancel: threading.Event,
     worker_module: str = WORKER_MODULE,
 ) -> Generator[Done, None, None]:
-    """Runs the unfinished cells on the cluster until `cancel` is set, and yields each finished cell.
-
-    A result is stored in the history before its cell is yielded. Cells still in progress at the end are stopped.
-    """
+    """Runs the unfinished cells until `cancel` is set, stores each result, and then yields its cell."""
     import ray
 
     needs, seen = _needs(), ray.put(picture.read_bytes())
@@ -132,7 +133,6 @@ def run_cells(
 
 
 def _task(function: Any, needs: Mapping[str, int], gpu_type: str) -> Any:
-    """Returns `function` as a Ray task that needs these resources and, unless `gpu_type` is '', this type of GPU."""
     import ray
 
     kind = {"accelerator_type": gpu_type} if gpu_type else {}
@@ -148,7 +148,7 @@ def _inspect(worker_module: str) -> HostInfo:
 
 
 def _run(spec: RunSpec, name: str, picture: bytes, worker_module: str) -> RunResult | str:
-    """Runs one cell on this node and returns its result, or the sentence that refuses the cell. Stores nothing."""
+    """Runs a cell on this node. Returns the result or, if the cell is refused, a sentence. Stores nothing."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(picture)

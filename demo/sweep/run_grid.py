@@ -1,4 +1,4 @@
-"""Runs the cells of a grid on this machine, one after another. A cell that fails never ends the sweep."""
+"""Runs the cells of a grid on this machine, one after another. A failed cell never ends the sweep."""
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -16,7 +16,7 @@ from demo.sweep.grid import Cell
 @dataclass(frozen=True)
 class Waiting:
     ahead: int
-    """How many other runs use the machine before this run."""
+    """How many other runs go first."""
 
 
 @dataclass(frozen=True)
@@ -34,21 +34,17 @@ class Done:
 
 Event = Waiting | Timing | Done
 Turn = Callable[[], AbstractContextManager[Iterable[int]]]
-"""A function that queues a run. Its context yields the number of runs ahead until the run's turn comes, and lets
-the next run start on exit."""
+"""Queues a run. The context gives the number of runs ahead until the run's turn comes; leaving it starts the next."""
 
 
 def no_queue() -> AbstractContextManager[Iterable[int]]:
-    """Returns the context for a run that waits for no other run."""
     return nullcontext(())
 
 
 def run_cells(
     cells: Sequence[Cell], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = no_queue
 ) -> Generator[Event, None, None]:
-    """Runs the unfinished cells one by one, all on the CPU threads that are free at the beginning.
-
-    Yields the events.
+    """Runs the unfinished cells, all on the CPU threads that are free at the beginning, and yields events.
 
     Setting `cancel`, or closing the generator, also ends the run in progress.
     """
@@ -68,10 +64,7 @@ def run_one(
     turn: Turn,
     **more: Any,
 ) -> Generator[Event, None, None]:
-    """Runs one cell in its turn and yields its events, at last `Done` unless cancelled.
-
-    `more` goes to `Runner.run`.
-    """
+    """Runs one cell in its turn and yields its events, last `Done` unless cancelled. `more` goes to `Runner.run`."""
     with turn() as waiting:
         for ahead in waiting:
             if cancel.is_set():

@@ -25,6 +25,12 @@ def test_a_worker_that_is_never_ready_is_given_up(history: History, monkeypatch)
             runner.inspect()
 
 
+def test_a_worker_that_dies_before_it_is_ready_is_told_by_its_last_line() -> None:
+    with closing(Runner(None, worker_module="tests.support.nothing")) as runner:
+        with pytest.raises(WorkerDied, match=r"No module named .?tests\.support\.nothing"):
+            runner.inspect()
+
+
 SECRETS = """
     HF_TOKEN OAUTH_CLIENT_SECRET AWS_ACCESS_KEY_ID DATABASE_URL HTTPS_PROXY WORTH_COMPILING_DATASET
     TORCH_BUCKET_URL TORCHINDUCTOR_REDIS_URL PYTHON_TOKEN CUDA_MIRROR

@@ -110,25 +110,22 @@ def test_numbers_and_plain_texts_stay_as_they_are(value: Any) -> None:
     assert cells(export.csv_text(["cell"], [{"cell": value}])) == [{"cell": str(value)}]
 
 
-def test_no_part_of_a_cell_begins_a_line() -> None:
-    assert export.escape_formula("a\r=1") == "a =1"
-
-
-@given(st.text(alphabet=st.one_of(st.sampled_from("'=+-@ \t\n＝0.e"), st.characters(exclude_characters="\r"))))
+@given(st.text(alphabet=st.one_of(st.sampled_from("'=+-@ \t\n\r＝0.e"), st.characters())))
 def test_no_text_begins_as_a_formula(text: str) -> None:
     guarded = export.escape_formula(text)
-    assert export.unescape_formula(guarded) == text
+    assert export.unescape_formula(guarded) == text.replace("\r", " ") and "\r" not in guarded
     assert not guarded.lstrip().startswith(("=", "+", "-", "@", "＝", "＋", "－", "＠"))
 
 
 def test_no_cell_of_any_csv_of_this_project_is_a_formula(tmp_path) -> None:
-    spec = RunSpec(COMMAND, "object-detection", text=(COMMAND, "a cat"))
-    environment = dataclasses.replace(ok_result().environment, device_name="@device", driver="+1+2")
-    failure = Failure("load", "-2+3", "=HYPERLINK(1)")
     hostile = failed_result(
-        id="-1e5x", spec=spec, environment=environment, failure=failure, caveats=(note("=1"), note("two"))
+        id="-1e5x",
+        spec=RunSpec(COMMAND, "object-detection", text=(COMMAND, "a cat")),
+        environment=dataclasses.replace(ok_result().environment, device_name="@device", driver="+1+2"),
+        failure=Failure("load", "-2+3", "=HYPERLINK(1)"),
+        caveats=(note("=1"), note("two")),
     )
-    write_table(tmp_path / "sweep.csv", [Cell(spec, hostile)])
+    write_table(tmp_path / "sweep.csv", [Cell(hostile.spec, hostile)])
     write(tmp_path / "mine.csv", {"model": COMMAND, "device": "@device", "checkpoint": "-a/b"})
     for _ in range(2):  # a measured table that another sweep adds to
         published.add_measured([ok_result()], tmp_path / "mine.csv", "abc")

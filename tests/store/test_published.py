@@ -9,7 +9,6 @@ import pytest
 from support.measured_tables import write
 from support.samples import failed_result, ok_result
 
-from demo.core import catalog
 from demo.core.comparison import ProcessFigure, ProcessResult, Spread
 from demo.core.measurement import Compilation
 from demo.core.spec import DTYPES, MODES, TASKS, WEIGHTS, BadInput, RunSpec
@@ -21,9 +20,6 @@ from demo.store.published import COLUMNS, add_measured, measured_rows, read_meas
 def test_all_rows_of_the_guide_are_here_as_published() -> None:
     rows = published.guide_rows()
     assert Counter(row.subset for row in rows) == {"release": 102, "nightly": 18, "reduce-overhead": 16}
-    for row in rows:
-        known = catalog.find(row.checkpoint)
-        assert known is not None and (known.task, known.family) == (row.task, row.model)
     last = rows[-1]
     assert (last.subset, last.gpu, last.torch, last.mode) == ("reduce-overhead", "T4", "2.1.0.dev", "reduce-overhead")
     assert (last.batch_size, last.checkpoint) == (4, "google/deeplabv3_mobilenet_v2_1.0_513")
@@ -66,31 +62,24 @@ def test_a_value_that_no_row_has_is_refused(asked: dict[str, Any], said: str) ->
 
 def test_a_measured_table_joins_as_a_further_gpu(own: Path) -> None:
     assert len(published.all_rows()) == 136
-    write(own / "h200.csv", {}, {"gpu": "T4"})
+    write(own / "h200.csv", {"model": "DETR"}, {"gpu": "T4"})
     rows = published.all_rows()
     assert published.values(rows, "gpu") == ["A100", "V100", "T4", "H200"]
     assert [row.measured for row in rows] == [False] * 136 + [True] * 2
     assert [not row.measured for row in published.select(rows, "release", "T4", 1, None, "ViT")] == [True] * 2
     row = rows[136]
+    assert published.notes_of(row) == ()  # the guide's notes on DETR are not for it
     assert (row.gpu, row.device, row.batch_size) == ("H200", "NVIDIA H200", 1)
     assert (row.eager_seconds, row.compiled_seconds) == (0.004, 0.0025)
     assert (row.speedup, row.speedup_low, row.speedup_high) == (1.62, 1.6, 1.64)  # the run's estimate
-
-
-def test_notes_of_the_guide_do_not_fall_on_measured_rows(own: Path) -> None:
-    write(own / "a.csv", {"model": "DETR"})
-    assert published.notes_of(published.all_rows()[136]) == ()
 
 
 def test_what_the_project_ships_makes_sense() -> None:
     rows = [row for path in published.MEASURED_FOLDER.glob("*.csv") for row in read_measured(path)]
     assert rows
     for row in rows:
-        assert row.measured and row.subset.split(" ")[0] == "measured" and row.batch_size >= 1
+        assert row.measured and row.batch_size >= 1
         assert row.mode in MODES and row.task in TASKS and row.dtype in DTYPES and row.weights in WEIGHTS
-        usual = (("default", row.mode), ("float32", row.dtype))
-        named = [word for word in row.subset.split(" ") if word in (*MODES, *DTYPES)]
-        assert named == [value for default, value in usual if value != default]
         assert date.fromisoformat(row.date) and row.checkpoint and row.gpu and row.device
         timed = row.eager_seconds is not None and row.compiled_seconds is not None
         assert (row.speedup_low < row.speedup < row.speedup_high) if timed else row.speedup is None
@@ -120,12 +109,8 @@ def spec(device: str = "cuda", **changes: object) -> RunSpec:
 
 @pytest.mark.parametrize("repeats", [(), (1.9, 2.1)])
 def test_what_was_written_reads_again(repeats: tuple, tmp_path) -> None:
-    before = tuple(
-        ProcessResult(
-            str(ratio), {"call": ProcessFigure(0.001 * ratio, 0.001, Interval(ratio, ratio - 0.01, ratio + 0.01))}
-        )
-        for ratio in repeats
-    )
+    figures = [ProcessFigure(0.001 * one, 0.001, Interval(one, one - 0.01, one + 0.01)) for one in repeats]
+    before = tuple(ProcessResult(str(one.within.ratio), {"call": one}) for one in figures)
     result = ok_result(spec=spec(batch_size=4, device="cpu"), earlier=before, spread=Spread("assumed", 0.5))
     assert add_measured([result], tmp_path / "a.csv", commit="abc") == []
     (row,) = read_measured(tmp_path / "a.csv")

@@ -9,10 +9,10 @@ import pytest
 from support.samples import ENVIRONMENT, measurement, ok_result
 
 from demo.core.comparison import ASSUMED, Spread
-from demo.core.machine import Environment
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
 from demo.core.spec import RunSpec
+from demo.core.stats import Interval
 from demo.runs.outcome import with_answer_without_breaks, with_earlier_runs
 from demo.store.history import History
 from demo.store.reruns import MOST_PROCESSES, deviation, earlier_processes, spread
@@ -43,12 +43,6 @@ def spread_after(history: History, earlier: list[RunResult], **changes: Any) -> 
     return spread(result, history.reruns(result))
 
 
-def pool_after(history: History, earlier: list[RunResult]) -> list[str]:
-    """The ids of the processes before the answer of a further run."""
-    result = after(history, earlier)
-    return [one.id for one in earlier_processes(result, history.same_settings(result))]
-
-
 def reruns(deviation: float, count: int, **changes: Any) -> list[RunResult]:
     logs = np.linspace(-1, 1, count)
     return [run(log, **changes) for log in logs * deviation / logs.std(ddof=1)]
@@ -59,44 +53,34 @@ def test_without_other_specs_the_spread_is_assumed(count: int, history: History)
     assert spread_after(history, [run(log) for log in np.linspace(-0.03, 0.03, count)]) == ASSUMED
 
 
-def test_runs_of_the_same_settings_are_the_pool_however_they_were_timed(history: History) -> None:
-    timed = other(precision=0.05, max_seconds=9.0, repeats=3)
-    others = [
-        run(spec=other(**one)) for one in ({"batch_size": 4}, {"protocol": "as published"}, {"graph_break": True})
-    ]
-    same = [run(), run(spec=timed)]
-    assert pool_after(history, [*others, *same]) == [one.id for one in same]
-
-
-@pytest.mark.parametrize("field", ["transformers", "threads", "torch", "device_name", "driver", "triton"])
-def test_other_versions_threads_and_machines_are_in_no_pool(field: str, history: History) -> None:
-    there = dataclasses.replace(ENVIRONMENT, **{field: 7 if field == "threads" else "another"})
-    assert pool_after(history, [run(environment=there)]) == []
-
-
-def test_a_run_without_an_answer_is_in_no_pool(history: History) -> None:
-    void = run(compilation=dataclasses.replace(ok_result().compilation, recompiles_while_timing=1))
-    assert pool_after(history, [void, run(status="failed")]) == []
-
-
 DIFFER, UNKNOWN = Parity("differ", None, "NaN"), Parity("not comparable", None, "no float64 reference")
+VERSIONS = ("torch", "transformers", "device_name", "driver", "triton")
+VOID = dataclasses.replace(ok_result().compilation, recompiles_while_timing=1)
 
 
-def with_instructions(name: str) -> Environment:
-    return dataclasses.replace(ENVIRONMENT, settings={"instructions": name})
+def there(**changes: Any) -> dict[str, Any]:
+    return {"environment": dataclasses.replace(ENVIRONMENT, **changes)}
 
 
-AVX2 = {"environment": with_instructions("AVX2")}
+AVX2 = there(settings={"instructions": "AVX2"})
 
 
 @pytest.mark.parametrize(
-    ("there", "here", "pooled"),
+    ("before", "now", "pooled"),
     [
+        *(pytest.param(there(**{name: "another"}), {}, 0, id=name) for name in VERSIONS),
+        pytest.param({"spec": other(batch_size=4)}, {}, 0, id="batch"),
+        pytest.param({"spec": other(protocol="as published")}, {}, 0, id="protocol"),
+        pytest.param({"spec": other(graph_break=True)}, {}, 0, id="graph break"),
+        pytest.param({"spec": other(precision=0.05, max_seconds=9.0, repeats=3)}, {}, 1, id="timed otherwise"),
+        pytest.param(there(threads=7), {}, 0, id="threads"),
+        pytest.param({"compilation": VOID}, {}, 0, id="void"),
+        pytest.param({"status": "failed"}, {}, 0, id="failed"),
         pytest.param({"parity": DIFFER}, {}, 0, id="differs"),
         pytest.param({"parity": UNKNOWN}, {}, 0, id="not comparable"),
         pytest.param({"parity": None}, {}, 0, id="not compared"),
         pytest.param({"parity": DIFFER}, {"parity": DIFFER}, 0, id="both differ"),
-        pytest.param({"environment": with_instructions("AVX512")}, AVX2, 0, id="instructions"),
+        pytest.param(there(settings={"instructions": "AVX512"}), AVX2, 0, id="instructions"),
         pytest.param({}, AVX2, 0, id="an older run"),
         pytest.param({"parity": UNKNOWN}, {"parity": UNKNOWN}, 1, id="both not comparable"),
         pytest.param({"parity": None}, {"parity": None}, 1, id="both not compared"),
@@ -104,36 +88,29 @@ AVX2 = {"environment": with_instructions("AVX2")}
     ],
 )
 def test_only_runs_that_agree_are_pooled(
-    there: dict[str, Any], here: dict[str, Any], pooled: int, history: History
+    before: dict[str, Any], now: dict[str, Any], pooled: int, history: History
 ) -> None:
     """A good run of 1.30 times was once shown as 1.07 times, pooled with one that gave NaN."""
-    result = with_earlier_runs(after(history, [run(**there)], **here), (), history)
+    result = with_earlier_runs(after(history, [run(**before)], **now), (), history)
     assert len(result.earlier) == pooled and result.speedup.processes == 1 + pooled
 
 
-def test_a_run_whose_outputs_differ_is_no_process_of_an_answer() -> None:
-    assert run(parity=DIFFER).as_processes() == ()
-
-
-def test_runs_whose_outputs_differ_tell_nothing_of_the_spread(history: History) -> None:
-    batches = [one for batch in (2, 3) for one in reruns(0.05, 10, spec=other(batch_size=batch), parity=DIFFER)]
-    assert spread_after(history, batches).basis == "assumed"
-
-
 def test_a_repeat_leaves_out_processes_of_other_settings(history: History) -> None:
-    old = run(environment=dataclasses.replace(ENVIRONMENT, torch="2.11.0"))
+    old = run(**there(torch="2.11.0"))
     result = with_earlier_runs(after(history, [old]), old.as_processes(), history)
     assert result.earlier == () and result.warnings[-1].endswith("not counted here: 1.")
 
 
 def test_the_newest_runs_are_the_pool(history: History) -> None:
     earlier = [run(started_at=f"2026-11-{1 + number // 20:02}T{number % 20:02}:00:00Z") for number in range(40)]
-    assert pool_after(history, earlier) == [one.id for one in earlier[-(MOST_PROCESSES - 1) :]]
+    result = with_earlier_runs(after(history, earlier), (), history)
+    assert [one.id for one in result.earlier] == [one.id for one in earlier[-(MOST_PROCESSES - 1) :]]
 
 
 def test_a_process_counts_after_its_run_was_deleted() -> None:
     first = run()
     assert [one.id for one in earlier_processes(run(), [], first.as_processes())] == [first.id]
+    assert run(parity=DIFFER).as_processes() == ()
 
 
 def test_a_run_with_added_breaks_has_the_latest_answer_without_them(history: History) -> None:
@@ -150,20 +127,18 @@ def test_specs_that_were_repeated_here_are_pooled(history: History) -> None:
     assert found.deviation == pytest.approx(math.sqrt(variance), rel=0.02)
 
 
-@pytest.mark.parametrize("changes", [{"device_name": "Another CPU"}, {"torch": "2.11.0"}, {"status": "failed"}])
-def test_other_machines_versions_and_failures_do_not_count(changes: dict[str, Any], history: History) -> None:
-    if "status" not in changes:
-        changes = {"environment": dataclasses.replace(ENVIRONMENT, **changes)}
+@pytest.mark.parametrize(
+    "changes",
+    [there(device_name="Another CPU"), there(torch="2.11.0"), {"status": "failed"}, {"parity": DIFFER}],
+    ids=["device", "torch", "failed", "outputs differ"],
+)
+def test_other_runs_tell_nothing_of_the_spread(changes: dict[str, Any], history: History) -> None:
     batches = [one for batch in (2, 3) for one in reruns(0.05, 10, spec=other(batch_size=batch), **changes)]
     assert spread_after(history, batches).basis == "assumed"
 
 
-def test_what_the_runs_own_intervals_explain_is_no_spread_between_them() -> None:
-    times = np.random.default_rng(2).normal(0, 0.05, (30, 12))  # of each run's blocks: means that differ by chance
-    noisy = [
-        run(compiled=dataclasses.replace(measurement(0.001), wall_seconds=tuple(np.repeat(0.001 * np.exp(row), 4))))
-        for row in times
-    ]
-    between = float(np.std([math.log(one.speedup.ratio) for one in noisy if one.speedup], ddof=1))
-    assert between > 0.01
-    assert deviation([[one.speedup.within for one in noisy if one.speedup]]) < 0.5 * between
+@pytest.mark.parametrize(("half", "expected"), [(0.02, (0.05**2 * 2 - 0.01**2) ** 0.5), (0.2, 0.0)])
+def test_what_the_runs_own_intervals_explain_is_no_spread_between_them(half: float, expected: float) -> None:
+    """The half width of a 95 % interval is two standard errors."""
+    logs = [np.array([log, log - half, log + half]) for log in (-0.05, 0.05)]
+    assert deviation([[Interval(*np.exp(three)) for three in logs]]) == pytest.approx(expected)

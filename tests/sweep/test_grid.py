@@ -33,16 +33,14 @@ def test_a_grid_is_every_combination_once_in_order() -> None:
     assert len(made) == len(set(made)) == 16
     assert made[0] == ("shapes-vit", 1, "default", "float32")
     assert [checkpoint for checkpoint, *_ in made] == ["shapes-vit"] * 8 + ["shapes-rtdetr"] * 8
-
-
-def test_a_value_counts_once() -> None:
     assert len(specs(*["shapes-vit"] * 1000, batch_sizes=[1] * 1000)) == 1
 
 
 def test_the_presets_are_the_guides_table_and_the_bundled_checkpoints() -> None:
-    published = make_specs(PRESETS["published"])
-    assert len(published) == 12 * 3 * 2
-    assert {spec.checkpoint for spec in published if spec.text} == {"google/owlvit-base-patch32"}
+    guide = make_specs(PRESETS["published"])
+    assert len(guide) == 12 * 3 * 2
+    assert {spec.batch_size for spec in guide} == {row.batch_size for row in published.guide_rows()}
+    assert {spec.checkpoint for spec in guide if spec.text} == {"google/owlvit-base-patch32"}
     smoke = make_specs(PRESETS["smoke"])
     assert [spec.checkpoint for spec in smoke] == [one.id for one in catalog.CHECKPOINTS if one.bundled]
 

@@ -12,6 +12,7 @@ import pytest
 from support.fake_runner import FakeRunner
 from support.samples import ok_result
 
+from demo.cli.main import main
 from demo.core.spec import BadInput
 from demo.store.history import History
 from demo.sweep import ray_cluster
@@ -126,3 +127,10 @@ def test_without_ray_the_engine_says_how_to_get_it(monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(BadInput, match=r"requirements-sweep\.txt"), ray_cluster.connect(None):
         pass
+
+
+@needs_ray
+def test_an_address_where_nothing_listens_is_refused_at_once(capsys) -> None:
+    assert main(["sweep", "--preset", "smoke", "--engine", "ray", "--address", "127.0.0.1:1"]) == 2
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("Connecting to Ray") and "127.0.0.1:1" in last and "Connection refused" in last
