@@ -31,8 +31,6 @@ def add_to(commands: Any) -> None:
     )
     text = "write the table as Markdown"
     parser.add_argument("--export-markdown", type=common.output_file, metavar="FILE", help=text)
-    text = "make it this project's own table of the device: assets/measured/"
-    parser.add_argument("--measured", action="store_true", help=text)
     parser.add_argument("--fresh", action="store_true", help="run the cells that are stored already, too")
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="ray: over a Ray cluster")
     parser.add_argument("--address", help="of the Ray cluster; auto: the one that this machine is part of")
@@ -91,8 +89,6 @@ def _sweep(options: argparse.Namespace) -> int:
     if options.export_markdown is not None:
         rows = ((cell.spec, cell.result, cell.value) for cell in cells)
         options.export_markdown.write_text(markdown.of_cells(rows), encoding="utf-8")
-    if options.measured:
-        print(f"Kept as {grids.write_device_table(cells)}: `published` and the page show it.", file=sys.stderr)
     return common.OK if any(cell.result and cell.result.status == "ok" for cell in cells) else common.FAILED
 
 

@@ -7,7 +7,6 @@ This project's tables are `assets/measured/*.csv`: the guide's columns, then the
 import csv
 import json
 import logging
-import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -18,10 +17,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from demo.core import catalog
-from demo.core.files import replacing
 from demo.core.format import milliseconds
-from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, BadInput, RunSpec
+from demo.core.spec import OPTIONS, BadInput
 from demo.store.export import csv_text, unescape_formula
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
@@ -35,8 +32,6 @@ SUBSET = "measured"
 """First word of the `subset` of this project's rows."""
 _GUIDES = {"release": "torch 2.0.1", "nightly": "torch 2.1 nightly", "reduce-overhead": "reduce-overhead"}
 """Titles of the guide's tables, by `subset`."""
-_UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph")
-"""Options that do not count for the name of a row's `subset`."""
 _WORDS = {"compiler aot": "package (AOTInductor)", "scope layers": "layer by layer"}
 _log = logging.getLogger(__name__)
 
@@ -199,10 +194,10 @@ def to_json(rows: Iterable[PublishedRow]) -> str:
 
 
 def to_csv(rows: Iterable[PublishedRow]) -> str:
-    return csv_text(list(record(guide_rows()[0])), map(_cells, rows))
+    return csv_text(list(record(guide_rows()[0])), map(csv_cells, rows))
 
 
-def _cells(row: PublishedRow) -> dict[str, Any]:
+def csv_cells(row: PublishedRow) -> dict[str, Any]:
     settings = json.dumps(dict(row.settings), ensure_ascii=False) if row.settings else ""
     return record(row) | {"settings": settings, "notes": " ".join(notes_of(row))}
 
@@ -242,45 +237,8 @@ def read_measured(path: Path) -> list[PublishedRow]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
         raise BadInput(
             f"The measured table {path.parent.name}/{path.name} is left out: {type(error).__name__}: {error}. "
-            "Write it again with demo.store.published.add_measured."
+            "Write it again with python -m tools.measured_table."
         ) from error
-
-
-def table_name(device_name: str) -> str:
-    """Returns the file name of a device's table: 'h200.csv' for 'NVIDIA H200'."""
-    return (re.sub(r"[^a-z0-9]+", "-", device_label(device_name).lower()).strip("-") or "device") + ".csv"
-
-
-def add_measured(results: Iterable[RunResult], path: Path, commit: str) -> list[RunResult]:
-    """Writes rows into the table at `path`, new or existing, and returns the results that get no row.
-
-    A run gets a row if it has a valid speed-up or ran out of memory. Its row replaces an earlier row with the same
-    checkpoint, batch size and subset. `commit` is this project's.
-    Raises BadInput if the existing table cannot be read, OSError if it cannot be written.
-    """
-    made = [(result, _measured_row(result, commit)) for result in results]
-    if rows := [row for _, row in made if row is not None]:
-        earlier = read_measured(path) if path.exists() else []
-        newest = {(row.checkpoint, row.batch_size, row.subset): row for row in rows}
-        kept = [row for row in earlier if (row.checkpoint, row.batch_size, row.subset) not in newest]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as draft:
-            draft.write(csv_text(COLUMNS, map(_cells, [*kept, *rows])).encode())
-    return [result for result, row in made if row is None]
-
-
-def subset_of(spec: RunSpec) -> str:
-    """Returns a run's `PublishedRow.subset`: 'measured' and the options that are not at their default."""
-    named = [SUBSET]
-    for name, value in _departures(spec).items():
-        word = name.replace("_", "-") if value is True else f"{name}-{value}"
-        named.append(value if name in ("mode", "dtype") else word)
-    return " ".join(named)
-
-
-def _departures(spec: RunSpec) -> dict[str, Any]:
-    options = spec.departures().items()
-    return {name: value for name, value in options if not OPTIONS[name].timing and name not in _UNNAMED}
 
 
 def setting_words(row: PublishedRow) -> list[str]:
@@ -296,46 +254,3 @@ def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
     settings = [name for name in (row.mode, row.dtype) if name not in ("default", "float32")]
     measured = ", ".join([*settings, *setting_words(row)])
     return _GUIDES.get(subset, f"Measured here: {measured or 'as the guide'}")
-
-
-def device_label(name: str) -> str:
-    """Returns 'T4' for 'Tesla T4', 'H200' for 'NVIDIA H200'."""
-    return name.removeprefix("NVIDIA ").removeprefix("Tesla ").strip() or name
-
-
-def _measured_row(result: RunResult, commit: str) -> PublishedRow | None:
-    """Returns a run's row; None if the run has no valid speed-up and did not run out of memory."""
-    spec, machine = result.spec, result.environment
-    out_of_memory = result.status == "out_of_memory"
-    speedup = None if out_of_memory else result.speedup
-    answered = result.status == "ok" and not result.void and speedup is not None
-    if machine is None or not (answered or out_of_memory):
-        return None
-    known = catalog.find(spec.checkpoint)
-    return PublishedRow(
-        subset=subset_of(spec),
-        gpu=device_label(machine.device_name),
-        torch=machine.torch,
-        mode=spec.mode,
-        batch_size=spec.batch_size,
-        task=spec.task,
-        model=known.family if known else spec.checkpoint.rsplit("/", 1)[-1],
-        checkpoint=spec.checkpoint,
-        eager_seconds=result.latencies.get("eager"),
-        compiled_seconds=None if out_of_memory else result.latencies["compiled"],
-        speedup=speedup.ratio if speedup else None,
-        speedup_low=speedup.low if speedup else None,
-        speedup_high=speedup.high if speedup else None,
-        dtype=spec.dtype,
-        weights=spec.weights,
-        transformers=machine.transformers,
-        triton=machine.triton or "",
-        device=machine.device_name,
-        driver=machine.driver or "",
-        commit=commit,
-        date=result.started_at[:10],
-        speedup_basis=speedup.basis if speedup else "",
-        repeats=len(result.earlier) + 1,
-        threads=machine.threads if spec.device == "cpu" else None,
-        settings={name: value for name, value in _departures(spec).items() if name not in ("mode", "dtype")},
-    )

@@ -23,7 +23,7 @@ from demo.core.refusals import on_machine
 from demo.core.result import RunResult
 from demo.core.spec import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, unused_options
 from demo.present import verdict
-from demo.store import export, published
+from demo.store import export
 
 AXES = {"checkpoints": "checkpoint", "batch_sizes": "batch_size", "modes": "mode", "dtypes": "dtype"}
 """The lists of a grid, each with the field of `RunSpec` that it fills."""
@@ -226,19 +226,3 @@ def write_table(path: Path, cells: Iterable[Cell]) -> None:
             draft.write(json.dumps(records, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace"))
         else:
             export.write_rows(records, _COLUMNS, path.suffix.removeprefix("."), draft)
-
-
-def write_device_table(cells: Iterable[Cell]) -> Path:
-    """Adds the cells' results to this project's own table of their device, and returns the table's path.
-
-    Raises BadInput if no result can be added, if they are of several devices, or if the table cannot be read.
-    """
-    results = [cell.result for cell in cells if cell.result is not None]
-    devices = {result.environment.device_name for result in results if result.environment is not None}
-    if len(devices) != 1:
-        reason = f"The results are of {', '.join(sorted(devices))}" if devices else "No cell has a result yet"
-        raise BadInput(f"{reason}: a measured table belongs to one device.")
-    path = published.MEASURED_FOLDER / published.table_name(devices.pop())
-    if len(published.add_measured(results, path, published.current_commit())) == len(results):
-        raise BadInput("None of the results has a speed-up or ran out of memory: there is nothing to put into a table.")
-    return path

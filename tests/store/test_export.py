@@ -21,6 +21,7 @@ from demo.core.result_json import from_json
 from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.store import export, published
 from demo.sweep.grid import Cell, write_table
+from tools.measured_table import add_measured
 
 RESULTS = [ok_result(), failed_result()]
 
@@ -127,8 +128,8 @@ def test_no_cell_of_any_csv_of_this_project_is_a_formula(tmp_path) -> None:
     )
     write_table(tmp_path / "sweep.csv", [Cell(hostile.spec, hostile)])
     write(tmp_path / "mine.csv", {"model": COMMAND, "device": "@device", "checkpoint": "-a/b"})
-    for _ in range(2):  # a measured table that another sweep adds to
-        published.add_measured([ok_result()], tmp_path / "mine.csv", "abc")
+    for _ in range(2):  # a measured table that other runs are added to
+        add_measured([ok_result()], tmp_path / "mine.csv", "abc")
     (row,) = [row for row in published.read_measured(tmp_path / "mine.csv") if row.checkpoint == "-a/b"]
     assert (row.model, row.device) == (COMMAND, "@device")
     written = [export.to_bytes([hostile], "csv").decode(), published.to_csv([row])]

@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 from support.measured_tables import write
-from support.samples import failed_result, ok_result
 
-from demo.core.comparison import ProcessFigure, ProcessResult, Spread
-from demo.core.measurement import Compilation
-from demo.core.spec import DTYPES, MODES, TASKS, WEIGHTS, BadInput, RunSpec
-from demo.core.stats import Interval
+from demo.core.spec import DTYPES, MODES, TASKS, WEIGHTS, BadInput
 from demo.store import published
-from demo.store.published import COLUMNS, add_measured, measured_rows, read_measured, subset_of
+from demo.store.published import COLUMNS, measured_rows, read_measured
 
 
 def test_all_rows_of_the_guide_are_here_as_published() -> None:
@@ -101,43 +97,3 @@ def test_a_bad_table_is_named_and_the_others_stay(tmp_path, bad: Any, monkeypatc
     monkeypatch.setattr(published, "MEASURED_FOLDER", tmp_path)
     assert [row.gpu for row in measured_rows()] == ["L4"] and "bad.csv" in caplog.text
     assert isinstance(bad, bytes) or repr(next(iter(bad.values()))) in caplog.text
-
-
-def spec(device: str = "cuda", **changes: object) -> RunSpec:
-    return RunSpec("google/vit-base-patch16-224", "image-classification", device=device, **changes)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("repeats", [(), (1.9, 2.1)])
-def test_what_was_written_reads_again(repeats: tuple, tmp_path) -> None:
-    figures = [ProcessFigure(0.001 * one, 0.001, Interval(one, one - 0.01, one + 0.01)) for one in repeats]
-    before = tuple(ProcessResult(str(one.within.ratio), {"call": one}) for one in figures)
-    result = ok_result(spec=spec(batch_size=4, device="cpu"), earlier=before, spread=Spread("assumed", 0.5))
-    assert add_measured([result], tmp_path / "a.csv", commit="abc") == []
-    (row,) = read_measured(tmp_path / "a.csv")
-    assert row.measured and result.speedup is not None
-    assert (row.model, row.batch_size, row.gpu, row.commit) == ("ViT", 4, "Example CPU", "abc")
-    assert row.eager_seconds == pytest.approx(result.latencies["eager"], abs=1e-7)
-    assert row.speedup == pytest.approx(result.speedup.ratio, abs=1e-4)
-    assert (row.speedup_low, row.speedup_high) == pytest.approx((result.speedup.low, result.speedup.high), abs=1e-4)
-    assert (row.torch, row.transformers, row.date) == ("2.13.0", "5.23.0", "2026-11-21")
-    basis = "repeats" if repeats else "assumed"
-    assert (row.speedup_basis, row.repeats, row.threads) == (basis, 1 + len(repeats), 2)
-
-
-def test_runs_without_an_answer_are_not_written(tmp_path) -> None:
-    void = ok_result(compilation=Compilation(5.5, "cold", 1, recompiles_while_timing=1))
-    without = [void, failed_result(status="crashed"), failed_result(environment=None)]
-    assert add_measured([*without, ok_result()], tmp_path / "a.csv", commit="") == without
-    assert len(read_measured(tmp_path / "a.csv")) == 1
-
-
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({"weights": "random"}, "measured"),
-        ({"mode": "max-autotune", "dtype": "float16"}, "measured max-autotune float16"),
-        ({"channels_last": True, "attention": "sdpa", "threads": 1}, "measured channels-last attention-sdpa threads-1"),
-    ],
-)
-def test_what_departs_from_the_guides_setting_names_the_subset(changes: dict[str, Any], name: str) -> None:
-    assert subset_of(spec(**changes)) == name

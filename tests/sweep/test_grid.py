@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.samples import ENVIRONMENT, MACHINE, info_of, measurement, ok_result
+from support.samples import ENVIRONMENT, MACHINE, info_of, ok_result
 
 from demo.core import catalog
 from demo.core.comparison import ProcessFigure, ProcessResult
@@ -18,7 +18,7 @@ from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.stats import Interval
 from demo.store import published
-from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, make_cells, make_specs, write_device_table
+from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, make_cells, make_specs
 
 SPEC = ok_result().spec
 
@@ -153,37 +153,3 @@ def repeat(repeats: int, **changes: Any) -> RunResult:
 )
 def test_a_cell_with_repeats_is_done_when_as_many_are_stored(result: RunResult, asked: int, done: bool) -> None:
     assert cell([result], dataclasses.replace(SPEC, repeats=asked)).done is done
-
-
-def test_a_sweep_joins_the_measured_table_of_its_device(own: Path) -> None:
-    large, other = (dataclasses.replace(SPEC, **changes) for changes in ({"batch_size": 4}, {"mode": "lite"}))
-    full = Cell(other, ok_result(spec=other, status="out_of_memory", compiled=None))
-    write_device_table([Cell(SPEC, ok_result()), Cell(large, ok_result(spec=large)), full, Cell(SPEC)])
-    again = ok_result(compiled=measurement(0.0005))
-    path = write_device_table([Cell(SPEC, again)])
-    assert path == own / "example-cpu.csv"
-    rows = {(row.batch_size, row.mode): row.compiled_seconds for row in published.read_measured(path)}
-    assert rows.pop((1, "lite")) is None
-    expected = {(4, "default"): ok_result().latencies["compiled"], (1, "default"): again.latencies["compiled"]}
-    assert rows == pytest.approx(expected, abs=1e-7)
-
-
-ELSEWHERE = ok_result(**environment(device_name="Another"))
-
-
-@pytest.mark.parametrize(
-    ("results", "words"),
-    [
-        ([], "No cell has a result"),
-        ([ok_result(status="failed", compiled=None)], "nothing to put into a table"),
-        ([ok_result(), ELSEWHERE], "Another, Example CPU: a measured table belongs to one device"),
-        ([ok_result()], r"measured table .*example-cpu\.csv"),
-    ],
-    ids=["none", "failed only", "two devices", "a table that cannot be read"],
-)
-def test_results_without_a_table_change_nothing(results: list[RunResult], words: str, own: Path) -> None:
-    (own / "example-cpu.csv").write_text("my,own,notes\n1,2,3\n")
-    with pytest.raises(BadInput, match=words):
-        write_device_table([Cell(SPEC, result) for result in results])
-    (kept,) = own.iterdir()
-    assert kept.read_text() == "my,own,notes\n1,2,3\n"

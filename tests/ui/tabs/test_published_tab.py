@@ -16,6 +16,7 @@ from demo.store import published
 from demo.ui.page import Page
 from demo.ui.tabs import links, published_tab
 from demo.ui.tabs.published_tab import FIRST
+from tools.measured_table import subset_of
 
 
 def block_of(page: Page, id: str) -> Any:
@@ -79,7 +80,7 @@ def test_a_row_that_ships_asks_for_what_it_measured(row: published.PublishedRow)
     spec = links.spec_of(links.read_query(published_tab.query_of(row)), "shapes-vit")
     names = ("checkpoint", "task", "batch_size", "mode")
     assert [getattr(spec, name) for name in names] == [getattr(row, name) for name in names]
-    assert not row.measured or published.subset_of(spec) == row.subset
+    assert not row.measured or subset_of(spec) == row.subset
 
 
 @pytest.mark.parametrize(
