@@ -17,7 +17,7 @@ from demo.core import codec, format as fmt, limits
 from demo.core.caveat import Caveat, note
 from demo.core.comparison import ProcessResult
 from demo.core.progress import PHASE_DOING, PHASES, Progress
-from demo.core.refusals import AGAIN, less_memory, other_way_to_compile
+from demo.core.refusals import AGAIN, less_memory, on_machine, other_way_to_compile
 from demo.core.result import Failure, RunResult, Status
 from demo.core.spec import OWN_MODEL, RunSpec
 from demo.runs.process import Worker, ending
@@ -111,18 +111,20 @@ class OngoingRun:
         return self._as_failed(
             "timed_out",
             f"The run was stopped while {self._doing} after {fmt.duration(limit)}, the limit of one run.",
-            f"Choose {'mode default or ' if change else ''}a smaller checkpoint, or raise "
+            f"Choose {'mode default or ' if change else ''}a smaller model, or raise "
             f"{limits.VARIABLES['seconds']} (seconds).",
             change,
         )
 
     def as_crashed(self, worker: Worker) -> RunResult:
         """Returns the result of a process that died or sent an unreadable message. Call it before `worker.close`."""
-        code = None if worker.unreadable else worker.child.exit_code()
-        _log.warning("the worker %s; it printed last: %s", ending(code), worker.child.last_words() or "nothing")
+        code = worker.child.exit_code()
+        ended = ending(code) if code is not None else "stopped answering"
+        ended = "sent a message that cannot be read" if worker.unreadable else ended
+        _log.warning("the worker %s; it printed last: %s", ended, worker.child.last_words() or "nothing")
         change: dict[str, Any] = {}
-        if code == -signal.SIGKILL:
-            remedy, change = less_memory(self.spec)
+        if code == -signal.SIGKILL and self.progress.phase != "start" and worker.machine is not None:
+            remedy, change = less_memory(on_machine(self.spec, worker.machine))
             remedy = f"A kill often means that the machine ran out of memory. {remedy}"
         elif self.progress.phase == "start":
             remedy = "python -m demo doctor says what it needs to start."
@@ -131,7 +133,7 @@ class OngoingRun:
         else:
             other, change = other_way_to_compile(self.spec)
             remedy = f"{AGAIN} {other}".strip()
-        return self._as_failed("crashed", f"The worker process {ending(code)} while {self._doing}.", remedy, change)
+        return self._as_failed("crashed", f"The worker process {ended} while {self._doing}.", remedy, change)
 
     @property
     def _doing(self) -> str:

@@ -208,10 +208,8 @@ class Worker:
         self._running.close()
 
 
-def ending(code: int | None) -> str:
-    """Returns how a process with this exit code ended: 'was killed by signal SIGKILL'. None: an unreadable message."""
-    if code is None:
-        return "sent a message that cannot be read"
+def ending(code: int) -> str:
+    """Returns how a process with this exit code ended: 'was killed by signal SIGKILL'."""
     if code < 0:
         name = signal.Signals(-code).name if -code in list(signal.Signals) else str(-code)
         return f"was killed by signal {name}"

@@ -73,6 +73,8 @@ def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
         if _may_be_damage(error):
             _set_aside_unusable(path, error)
         reason = (isinstance(error, OSError) and error.strerror) or error
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            reason = "its folder is a file"
         raise HistoryError(
             f"Results cannot be {purpose} in {path}: {reason}. Make room on its disk, allow "
             f"writing there, end the program that holds the file or move the file away, or set {FOLDER_VARIABLE} to "

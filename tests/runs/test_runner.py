@@ -201,6 +201,8 @@ def test_the_time_left_counts_the_repeats_to_come() -> None:
     ("spec", "code", "phase", "remedy", "change"),
     [
         (dataclasses.replace(TINY, batch_size=8), -signal.SIGKILL, "time", "ran out of memory", {"batch_size": 2}),
+        (TINY, -signal.SIGKILL, "time", "ran out of memory. Try dtype bfloat16", {"dtype": "bfloat16"}),
+        (TINY, -signal.SIGKILL, "start", "doctor says", {}),  # no model was there to be too large
         # nothing was compiled yet
         (dataclasses.replace(TINY, freezing=True), -signal.SIGSEGV, "warm up", "Run it again.", {}),
         (dataclasses.replace(TINY, freezing=True), -signal.SIGSEGV, "time", "Without freezing", {"freezing": False}),
@@ -209,7 +211,7 @@ def test_the_time_left_counts_the_repeats_to_come() -> None:
 def test_a_worker_that_dies_is_told_with_what_to_try(spec, code, phase, remedy, change):
     run = OngoingRun(spec, progress=Progress(phase, 0.1, 0.1))
     child = SimpleNamespace(exit_code=lambda: code, last_words=str)
-    failure = run.as_crashed(SimpleNamespace(unreadable=False, child=child)).failure
+    failure = run.as_crashed(SimpleNamespace(unreadable=False, child=child, machine=MACHINE)).failure
     assert remedy in failure.remedy and failure.change == change
 
 
