@@ -1,4 +1,4 @@
-"""The API: `/benchmark` runs one setting, `/best` searches for the best, `/history` and `/published` list results."""
+"""The four endpoints of the API: `/benchmark`, `/best`, `/history` and `/published`."""
 
 import contextlib
 import inspect
@@ -27,7 +27,7 @@ from demo.ui.tabs.form import default_picture, uploaded_file
 _log = logging.getLogger(__name__)
 
 Argument = tuple[str, Any, Any]
-"""An argument of an endpoint: its name, its annotation and its default."""
+"""The name, the annotation and the default of an endpoint's argument."""
 MODEL: tuple[Argument, ...] = (
     ("checkpoint", str, catalog.DEFAULT),
     ("task", Literal[TASKS] | None, None),
@@ -43,7 +43,6 @@ HELP = {
     "other_formats": "Try half formats, and TF32 on a GPU, too: they change the outputs.",
     **{option.name: option.help for option in OPTIONS.values()},
 }
-"""The description of each argument in the API's documentation, by the argument's name."""
 
 
 def _option(name: str) -> Argument:
@@ -59,10 +58,9 @@ def _option(name: str) -> Argument:
 def _endpoint(
     name: str, function: Callable[[dict[str, Any]], dict[str, Any]], description: str, *arguments: Argument
 ) -> Callable[..., dict[str, Any]]:
-    """Returns an endpoint that calls `function` with a dict: the request and `arguments`, by name.
+    """Returns a function for `gr.api`, which calls `function` with a dict of its values by name and "request".
 
-    gradio builds the API's description and an MCP tool from the endpoint's name, signature, annotations and docstring.
-    gradio calls the endpoint with all values, in the order of `arguments`.
+    gradio makes the API's description and an MCP tool from the returned function's signature and docstring.
     """
     everything = (("request", gr.Request, inspect.Parameter.empty), *arguments)
 
@@ -84,7 +82,7 @@ def _endpoint(
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Turns an exception into a gr.Error: BadInput and HistoryError with their text, others with a hint at the log."""
+    """Turns an exception into a gr.Error. Only BadInput and HistoryError keep their text; others are logged."""
     try:
         yield
     except (BadInput, HistoryError) as error:
@@ -96,8 +94,10 @@ def _refusals() -> Iterator[None]:
 
 
 def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """Returns the spec of an API call and the path of its picture: the upload, or an example that suits the model. The
-    path is None for a model that takes no picture. Raises BadInput."""
+    """Returns the options of an API call and the path of its picture: the upload, or else an example.
+
+    The path is None for a model that takes no picture. Raises BadInput.
+    """
     options = {
         name: values[name]
         for name, option in OPTIONS.items()
@@ -113,7 +113,7 @@ def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
 
 
 def _whole(result: RunResult) -> dict[str, Any]:
-    """Returns the result as JSON, with the key "told": the verdict in one line, or why the run failed."""
+    """Returns the result as JSON with one more key, "told": the verdict in one line, or why the run failed."""
     failed = f"{naming.status(result)}: {result.failure.message}" if result.failure else naming.status(result)
     return {"told": verdict.in_one_line(result) or failed} | to_json(result)
 
@@ -129,7 +129,6 @@ speedup with low, high and verdict, control, compilation, break_even_calls, pari
 
 
 def make_benchmark(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
-    """Returns the function behind `/benchmark`. Its runs wait in the same queue as those of the page."""
 
     def benchmark(values: dict[str, Any]) -> dict[str, Any]:
         spec, picture = _spec_and_picture(values)
@@ -157,11 +156,10 @@ over eager with low and high, seconds of a call, first_answers (seconds from the
 in the next process, by part), memory_bytes, out (why it cannot win), processes and the id of its run.
 """
 BEST_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
-"""The options of a run that `/best` takes. The search itself sets the other options: how to run and how to time."""
+"""The options of a run that `/best` takes as arguments. The search itself chooses the other options."""
 
 
 def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
-    """Returns the function behind `/best`. Each of its runs waits in the same queue as the runs of the page."""
     searches = Supervisor()
 
     def best(values: dict[str, Any]) -> dict[str, Any]:
@@ -181,11 +179,10 @@ def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[...
 
 
 MAX_LISTED = 200
-"""The most results that one call of `/history` may ask for; a result has up to some hundred kilobytes."""
+"""The most results in an answer of `/history`, because a result takes up to some hundred kilobytes."""
 
 
 def make_history(stored: History) -> Callable[..., list[dict[str, Any]]]:
-    """Returns the function behind `/history`. gradio shows its name and docstring to users of the API and of MCP."""
 
     def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> "list[dict[str, Any]]":
         """Lists the runs stored on this server's machine, newest first: finished, failed, cancelled and interrupted.

@@ -1,9 +1,6 @@
-"""The theme: values of gradio's theme variables.
+"""The values of gradio's theme variables, and what goes into the page's head.
 
-Everything else is in the style sheets beside this file.
-
-The page is black on white. Eager's orange and compiled's blue are the only colours, so that they are noticed. The
-typeface comes from gradio's package, so the browser fetches nothing from outside.
+The typeface comes from gradio's package, so the browser fetches nothing from outside.
 """
 
 import gradio as gr
@@ -54,7 +51,7 @@ COLOURS = {
     ("#6b6f76", "#8f96a1"): "input_placeholder_color",
     ("#000000", "#ffffff"): "button_primary_background_fill_hover",
 }
-"""The names of gradio's variables, separated by spaces, by their (light, dark) colours."""
+"""Maps a pair of colours (light page, dark page) to the gradio variables that get it, separated by spaces."""
 
 SIZES = {
     "block_border_width": "0px",
@@ -77,7 +74,6 @@ SIZES = {
 
 
 def theme() -> gr.themes.Base:
-    """Returns gradio's theme with this page's colours, its nearly square corners, and thin lines instead of shadows."""
     # no semi-bold: gradio 6.31 ships these fonts with a handful of letters only; regular and bold are complete
     plex = fonts.LocalFont("IBM Plex Sans", weights=(400, 700))
     mono = fonts.LocalFont("IBM Plex Mono", weights=(400, 700))
