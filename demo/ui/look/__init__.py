@@ -4,15 +4,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from markupsafe import Markup
-
 
 def source(name: str) -> str:
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
-
-
-def script(name: str) -> Markup:
-    return Markup(f"<script>{source(name)}</script>")
 
 
 # JavaScript that gradio runs in the browser at an event. `events.js` describes the functions

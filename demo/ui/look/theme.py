@@ -7,10 +7,9 @@ import gradio as gr
 from gradio.themes.utils import fonts, sizes
 
 from demo.present import colours
-from demo.ui.look import script, source
+from demo.ui.look import source
 
-STYLES = ("page.css", "sections.css", "stage.css", "tabs.css", "figures.css")
-CSS = "".join(map(source, STYLES))
+CSS = "".join(map(source, ("page.css", "sections.css", "stage.css", "tabs.css", "figures.css")))
 
 ICON = (
     "%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E"
@@ -18,8 +17,9 @@ ICON = (
     "%3Crect x='6' y='8' width='20' height='6' fill='%23e69f00'/%3E"
     "%3Crect x='6' y='18' width='11' height='6' fill='%2356b4e9'/%3E%3C/svg%3E"
 )
-SCRIPTS = "".join(map(script, ("stage.js", "address.js", "events.js", "copy.js", "form.js", "figure_names.js")))
-HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{SCRIPTS}'
+SCRIPTS = ("stage.js", "address.js", "events.js", "copy.js", "form.js", "figure_names.js")
+HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">'
+HEAD += "".join(f"<script>{source(name)}</script>" for name in SCRIPTS)
 
 TEXT_SIZES = sizes.Size("0.6875rem", "0.75rem", "0.8125rem", "0.9375rem", "1.0625rem", "1.375rem", "1.75rem", "page")
 

@@ -89,7 +89,10 @@ def _winner(runs: dict[str, RunResult]) -> str:
     winner, *others = sorted(times, key=lambda name: times[name])
     sentences = []
     for letter in others:
-        difference = _difference(times[letter] / times[winner], speedups[winner], speedups[letter], len(others))
+        # the quotient of the two latencies, with an interval as wide as the quotient of the two speed-ups has
+        ratio, noise = times[letter] / times[winner], stats.quotient(speedups[winner], speedups[letter])
+        around = Interval(ratio, ratio * noise.low / noise.ratio, ratio * noise.high / noise.ratio)
+        difference = stats.compare(around, questions=len(others))
         if difference.verdict == "faster":
             sentences.append(f"{winner} is {verdict.factor(difference).rstrip('×')} times as fast as {letter}.")
         elif difference.verdict == "same":
@@ -97,17 +100,6 @@ def _winner(runs: dict[str, RunResult]) -> str:
         else:
             sentences.append(f"Whether {winner} or {letter} is faster is not known.")
     return " ".join(sentences)
-
-
-def _difference(ratio: float, first: Interval, second: Interval, questions: int) -> stats.Difference:
-    """Returns whether two latencies differ whose quotient is `ratio`.
-
-    The quotient's interval is as wide as the one of the two runs' speed-ups, `first` and `second`. `questions`, the
-    number of comparisons, widens it.
-    """
-    noise = stats.quotient(first, second)
-    around = Interval(ratio, ratio * noise.low / noise.ratio, ratio * noise.high / noise.ratio)
-    return stats.compare(around, questions=questions)
 
 
 def _facts(result: RunResult) -> dict[str, Any]:

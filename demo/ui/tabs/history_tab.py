@@ -113,14 +113,7 @@ class HistoryTab:
             search.change(self._clear_comparison, None, self.comparing, **EVENT_OPTIONS),
             tab.select(self._compare_linked, [self.address, self.query], compared, js=links.QUERY, **EVENT_OPTIONS),
             compare_pressed,
-            self.delete_button.click(
-                self._delete,
-                [selected, search],
-                [*compared, *self.listing],
-                js=CONFIRM,
-                preprocess=False,
-                **EVENT_OPTIONS,
-            ),
+            self.delete_button.click(self._delete, [selected, search], [*compared, *self.listing], js=CONFIRM, **raw),
         ]
         for event in events:
             event.then(None, self.query, js=links.write_choices("history"), api_visibility="private")

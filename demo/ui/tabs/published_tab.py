@@ -88,7 +88,7 @@ class PublishedTab:
         else:
             values = dict(zip(FIRST, held, strict=True))
         choices, chosen, outputs = view(values)
-        lists = [gr.update(choices=choices[name], value=chosen[name] or choices[name][0][1]) for name in self.lists]
+        lists = [gr.update(choices=choices[name], value=chosen[name]) for name in self.lists]
         in_address = {f"published_{name}": value for name, value in chosen.items() if value != FIRST[name]}
         return [urlencode(in_address), *lists, *outputs]
 

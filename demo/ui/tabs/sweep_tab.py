@@ -17,16 +17,7 @@ from demo.present import naming, verdict
 from demo.present.charts import HeatCell, heatmap
 from demo.present.markdown import escape_markdown
 from demo.store.history import HistoryError
-from demo.sweep.grid import (
-    AXES,
-    PICTURE,
-    PRESETS,
-    Cell,
-    downloads,
-    make_cells,
-    make_specs,
-    write_table,
-)
+from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, downloads, make_cells, make_specs, write_table
 from demo.sweep.run_grid import Timing, Waiting
 from demo.ui.jobs import Supervisor, Sweep, machine_of
 from demo.ui.look import TO_OPEN_RUN, TO_SWEEP
