@@ -67,13 +67,9 @@ class HistoryTab:
             with gr.Column(visible=False, elem_id="compared") as self.compared:
                 self.answer = gr.Markdown("")
                 self.chart = gr.Plot(show_label=False, elem_id="compared-intervals")
+                widths = [190, *[320] * compare.MAX_COMPARED]
                 self.table = tables.make_table(
-                    "compared-table",
-                    "The figures of each run",
-                    ("Figure",),
-                    wrap=True,
-                    max_height=1400,
-                    column_widths=[190, *[320] * compare.MAX_COMPARED],
+                    "compared-table", "The figures of each run", ("Figure",), 1400, wrap=True, column_widths=widths
                 )
             self.summary = gr.Markdown("", elem_id="history-shown")
             self.runs = tables.make_table("runs", "Stored runs", COLUMNS, column_widths=WIDTHS)
