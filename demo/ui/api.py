@@ -38,7 +38,7 @@ HELP = {
     "task": "Needed only for a checkpoint that is not in the catalogue.",
     "image": 'An uploaded file, over MCP a "data:image/png;base64,..." URL; else an example that suits the model. Text '
     "generation takes none.",
-    "whole": "The whole result instead of one flat row; without it, the row over MCP and the whole elsewhere.",
+    "whole": "True for the whole result, False for one flat row; by default the row over MCP, else the whole result.",
     "minutes": f"Time for its runs, {best_way.MIN_MINUTES:g} to {best_way.MAX_MINUTES:g}; the queue is not counted.",
     "other_formats": "Try half formats, and TF32 on a GPU, too: they change the outputs.",
     **{option.name: option.help for option in OPTIONS.values()},
@@ -58,9 +58,10 @@ def _option(name: str) -> Argument:
 def _endpoint(
     name: str, function: Callable[[dict[str, Any]], dict[str, Any]], description: str, *arguments: Argument
 ) -> Callable[..., dict[str, Any]]:
-    """Returns a function for `gr.api`, which calls `function` with a dict of its values by name and "request".
+    """Returns a function for `gr.api`, which calls `function` with one dict: the values of all arguments by name.
 
-    gradio makes the API's description and an MCP tool from the returned function's signature and docstring.
+    The dict has gradio's request, too, as "request". gradio makes the API's description and an MCP tool from the
+    returned function's signature and docstring.
     """
     everything = (("request", gr.Request, inspect.Parameter.empty), *arguments)
 
@@ -82,7 +83,7 @@ def _endpoint(
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Turns an exception into a gr.Error. Only BadInput and HistoryError keep their text; others are logged."""
+    """Turns an exception into a gr.Error. BadInput and HistoryError keep their text; any other is logged."""
     try:
         yield
     except (BadInput, HistoryError) as error:
@@ -188,12 +189,12 @@ def make_history(stored: History) -> Callable[..., list[dict[str, Any]]]:
         """Lists the runs stored on this server's machine, newest first: finished, failed, cancelled and interrupted.
 
         The answer is a list of flat rows with settings, machine, times in ms, speedup with its interval and verdict,
-        costs, parity and failure; null where it was not measured.
+        costs, parity and failure; null for what was not measured.
 
         Args:
-            id: Give this run only, and give it whole, as /benchmark answered it.
+            id: Only the run with this id, as a whole result.
             search: Only runs with each of these words in id, time, outcome, task, checkpoint, mode, dtype or device.
-            limit: At most so many, 1 to 200.
+            limit: The most runs to list, 1 to 200.
             whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
         """
         with _refusals():
@@ -224,10 +225,10 @@ def published_table(
     """The published speed-ups of torch.compile for vision models, and those that this project measured itself.
 
     The answer holds rows, whose origin is "published" or "measured by this project" and whose times are milliseconds or
-    "OOM"; faults, which is what is known to be wrong in the guide; and sources.
+    "OOM"; faults, a list of what is known to be wrong in the guide; and sources.
 
     Args:
-        subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), or "measured" and more; else all.
+        subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), "measured" and more; default: all.
         gpu: "A100", "V100" or "T4", or a device that this project measured.
         batch_size: 1, 4 or 16 in the guide.
         task: One of the three tasks.

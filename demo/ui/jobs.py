@@ -52,7 +52,7 @@ class RunQueue:
     def __init__(self, longest: int | None = None) -> None:
         """`longest` is the most runs in the queue; None takes the limit from the settings."""
         self._places: dict[object, str] = {}
-        """Maps a ticket for each run in the queue, in order, to the visitor's id ('' for a run of a sweep)."""
+        """Maps a ticket for each run, first come first, to its visitor's id; '' for a run of a sweep or search."""
         self._changed = threading.Condition()
         self.longest = longest or limits.current().queue
 
@@ -129,7 +129,7 @@ class Work:
         return self._cancel.is_set()
 
     def cancel(self) -> None:
-        """Asks the work to end. The work ends within a second."""
+        """Asks the work to end, which takes up to a second."""
         self._cancel.set()
 
     def watch(self) -> Iterator[Any]:
@@ -212,7 +212,7 @@ class Job(Work):
         self.doing = Waiting(ahead) if (ahead := len(self.queue)) else self.at_the_start
 
     def files_of(self, id: str) -> Files:
-        """Returns the files of the stored run `id`, or NO_FILES if another run or none came of this job."""
+        """Returns the files (trace, package) that the run wrote; NO_FILES if its result does not have this `id`."""
         is_own = isinstance(self._outcome, RunResult) and self._outcome.id == id
         return self._files.existing() if is_own else NO_FILES
 
@@ -247,7 +247,7 @@ class Job(Work):
                 yield from self.runner.run(self.spec, self.image, self._cancel, self._files, self.earlier)
 
     def _until_quiet(self) -> Iterator[WaitingForQuiet]:
-        """Yields while other programs use the machine, for MOST_QUIET_SECONDS at most. Ends if another run waits."""
+        """Yields events until other programs leave the machine alone, another run waits, or MOST_QUIET_SECONDS pass."""
         end = time.monotonic() + MOST_QUIET_SECONDS
         while len(self.queue) == 1 and time.monotonic() < end and not self.stopped:
             share = cores.others_share()
@@ -328,7 +328,7 @@ def machine_of(runner: Runner) -> HostInfo:
 class Supervisor:
     """Starts work, one at a time for each visitor, and keeps the latest work of each visitor.
 
-    The queue's length limits how many works go on, and how many ended ones are kept: a client may invent visitors.
+    The longest queue limits how many works go on, and how many ended ones are kept: a client may invent visitors.
     """
 
     def __init__(self) -> None:
@@ -336,7 +336,7 @@ class Supervisor:
         self._lock = threading.Lock()
 
     def start(self, work: W) -> W:
-        """Starts `work` and returns it. Raises BadInput if the visitor's last work goes on, or too many others do."""
+        """Starts `work` and returns it. Raises BadInput if the visitor's last work, or too much other work, goes on."""
         with self._lock:
             current = self._works.get(work.visitor)
             if current is not None and not current.ended:

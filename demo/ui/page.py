@@ -114,7 +114,7 @@ class Page(gradio_workarounds.Blocks):
 
 
 def masthead(machine: HostInfo | None, waited: bool = False) -> str:
-    """Returns the page's top as HTML. For no `machine`, it says that the page looks for one, unless `waited`."""
+    """Returns the page's top as HTML. Without a `machine`, it says that the page looks for one, unless `waited`."""
     space = f"https://huggingface.co/spaces/{os.environ['SPACE_ID']}" if limits.on_space() else ""
     obstacles = []
     if limits.on_zero_gpu():
@@ -132,7 +132,7 @@ SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 
 
 def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
-    """Returns the runs that the keys 1 to 4 start, by name. Each takes less than a minute on two cores."""
+    """Returns the runs that the keys 1 to 4 start in stage mode, by name. Each takes under a minute on two cores."""
     segformer: dict[str, Any] = {"checkpoint": "shapes-segformer"}
     if machine is not None and machine.gpu is not None:
         segformer = {"checkpoint": SEGFORMER, "weights": "pretrained" if hub.can_load(SEGFORMER) else "random"}

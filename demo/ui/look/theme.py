@@ -51,7 +51,7 @@ COLOURS = {
     ("#6b6f76", "#8f96a1"): "input_placeholder_color",
     ("#000000", "#ffffff"): "button_primary_background_fill_hover",
 }
-"""Maps a pair of colours (light page, dark page) to the gradio variables that get it, separated by spaces."""
+"""Maps (colour on the light page, colour on the dark page) to names of gradio's variables, separated by spaces."""
 
 SIZES = {
     "block_border_width": "0px",

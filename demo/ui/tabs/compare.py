@@ -37,7 +37,7 @@ def conclusion(results: Sequence[RunResult]) -> str:
 
 
 def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
-    """Returns each run's speed-up to draw, None for a failed run, by a label.
+    """Maps a label of each run to its speed-up, or None for a failed run.
 
     The label holds the run's letter, its speed-up in words, and its settings that not all runs share.
     """
@@ -77,7 +77,7 @@ def _differences(results: Sequence[RunResult]) -> str:
 
 
 def _winner(runs: dict[str, RunResult]) -> str:
-    """Returns sentences that compare the fastest compiled model with each other one. `runs` are by their letters.
+    """Returns sentences that compare the fastest compiled model with each other one. `runs` maps a letter to a run.
 
     Returns '' if a run failed, or if the runs differ in model, input or machine.
     """
@@ -103,7 +103,7 @@ def _winner(runs: dict[str, RunResult]) -> str:
 
 
 def _facts(result: RunResult) -> dict[str, Any]:
-    """Returns a run's settings and facts about its machine, by their names in an export, and its "picture"."""
+    """Returns a run's settings and facts about its machine, by their names in an export, and its picture's name."""
     row = export.row(result)
     names = [name for name, (_, place) in export.EXPORTED.items() if place.startswith(("spec.", "environment."))]
     picture = f"{result.image.name}, {result.image.sha256[:8]}" if result.image else None

@@ -38,7 +38,7 @@ COLUMNS = (
     "Machine", "Id",
 )  # fmt: skip
 WIDTHS = (85, 200, 370, 215, 155, 115, 145, 175, 190, 220)
-"""Pixels. Without widths, columns are as wide as their cells, and titles are cut."""
+"""The widths of COLUMNS in pixels. Without widths, columns are as wide as their cells, and titles are cut."""
 
 
 class HistoryTab:
@@ -142,7 +142,7 @@ class HistoryTab:
         }
 
     def _press(self, visitor: str | None, selected: Any, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
-        """Returns updates that select the run of the pressed row, for its first column, or else open the run."""
+        """Returns updates that select the run, if the first column of its row was pressed, or else open the run."""
         id = str(next(reversed(tables.pressed_row(event)), ""))
         _, column = tables.pressed_place(event)
         if column == 0:
@@ -175,9 +175,9 @@ class HistoryTab:
         }
 
     def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> dict[Any, Any]:
-        """Returns updates that show the comparison named by the address, `query`, unless `chosen` is the same one.
+        """Returns updates that compare the runs named in `query`, the query of the address.
 
-        `chosen` is the query of the comparison that the page shows.
+        Changes nothing if the page compares them already. `chosen` is the query of the shown comparison.
         """
         ids = links.read_query(query).get(COMPARE, "")
         if ids == links.read_query(chosen).get(COMPARE, ""):
@@ -191,7 +191,7 @@ class HistoryTab:
     # ---- export and deletion
 
     def _export(self, format: str, selected: Any, search: Any) -> tuple[Any, str]:
-        """Writes the selected runs to a file, or without any those that match `search`. Returns path and message."""
+        """Writes the selected runs, or else all that match `search`, to a file. Returns its path and a message."""
         search = str(search or "")
         try:
             ids = _ids(selected)
@@ -207,7 +207,7 @@ class HistoryTab:
         return path, tables.status(message)
 
     def _delete(self, selected: Any, search: str, request: gr.Request) -> dict[Any, Any]:
-        """Deletes the selected runs. `selected` is [] if the visitor did not confirm, which CONFIRM asks."""
+        """Deletes the selected runs. `selected` is [] if the visitor did not confirm."""
         try:
             deleted = self._history.delete(_ids(selected)) if selected and self._may_delete else 0
         except (HistoryError, BadInput) as error:
@@ -218,7 +218,7 @@ class HistoryTab:
         return self._clear_comparison() | self._show(search, [], request) | {self.message: message}
 
     def _results(self, ids: Sequence[str]) -> list[RunResult]:
-        """Returns the stored runs with these ids, oldest first."""
+        """Returns those of these runs that are stored, oldest first."""
         results = [result for id in ids if (result := self._history.get(id)) is not None]
         return sorted(results, key=lambda result: result.started_at)
 

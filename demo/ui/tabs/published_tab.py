@@ -20,7 +20,7 @@ from demo.ui.tabs.events import EVENT_OPTIONS
 from demo.ui.tabs.form import TASK_NAMES
 
 ALL = ""
-"""The value of a drop-down list that lets all rows through."""
+"""The value of a drop-down list that does not filter."""
 LISTS = {"subset": "Table", "gpu": "GPU", "batch_size": "Batch size", "task": "Task"}
 FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL}
 COLUMNS = (
@@ -104,7 +104,7 @@ class PublishedTab:
 
 
 def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
-    """Returns what the lists offer, their values, and the updates of `PublishedTab.outputs`.
+    """Returns what the drop-down lists offer, their values, and the updates of `PublishedTab.outputs`.
 
     `values` maps a list's name to the wanted value, which becomes ALL if the list does not offer it.
     """
@@ -132,14 +132,13 @@ def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
 
 
 def _table(rows: Sequence[PublishedRow]) -> dict[str, Any]:
-    """Returns the update of the table. Leaves out a column that is empty in all rows."""
     lines = list(map(_line, rows))
     used = [place for place in range(len(COLUMNS)) if any(line[place].text != "" for line in lines)]
     return tables.update([COLUMNS[place] for place in used], [[line[place] for place in used] for line in lines])
 
 
 def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
-    """Returns what each list offers: of GPUs, batch sizes and tasks only those with rows in `subset`."""
+    """Returns what each list offers. Offers only those GPUs, batch sizes and tasks that have rows in `subset`."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
     every = ("All", ALL)

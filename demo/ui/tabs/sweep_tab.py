@@ -212,7 +212,7 @@ class SweepTab(WorkView):
 
 
 def plan(sweep: Sweep) -> str:
-    """Returns as Markdown how many cells the sweep would run, how long, and what it would download."""
+    """Returns as Markdown how many cells the sweep would run, how long that takes, and what it would download."""
     missing, forecast = downloads(sweep.cells), sweep.forecast()
     stored = sum(cell.done for cell in sweep.cells)
     lines = [f"**Cells: {len(sweep.cells)}. Stored already: {stored}. To run: {forecast.cells}.**"]

@@ -21,7 +21,7 @@ VERDICT_STYLES = {
 
 class Cell(NamedTuple):
     value: Any
-    """The value by which the table sorts the cell. It shows `text`."""
+    """What the table sorts by. The cell shows `text`."""
     text: str
     style: str = ""
 

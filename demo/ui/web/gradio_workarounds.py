@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def start_on_busy_machine() -> None:
-    """Stops gradio from requesting its own page at the start, which fails if it takes longer than three seconds."""
+    """Stops gradio from requesting its own page at the start, which a busy machine answers later than gradio allows."""
     gradio.networking.url_ok = lambda url: True
 
 
@@ -67,7 +67,7 @@ class Messages(dict[str, "asyncio.Queue[Any]"]):
 
 
 class Queue(gradio.queueing.Queue):
-    """gradio's queue, but if a page's stream breaks off, its calls end only if the page opens no new stream."""
+    """gradio's queue. If a page's stream of messages breaks off, its calls end only if it opens no new stream."""
 
     async def clean_events(self, *, session_hash: str | None = None, event_id: str | None = None) -> None:
         if session_hash is None:
