@@ -54,6 +54,18 @@ def test_answers_to_different_prompts_have_no_winner() -> None:
     assert "times as fast" not in compare.conclusion([text, other])
 
 
+def test_a_row_holds_the_value_of_each_run() -> None:
+    costs = (Compilation(10.0, "cold", 1), Compilation(9.0, "off", 1), Compilation(8.0, "cold", 1, partly=True))
+    runs = [run(str(place), 0.002 / (place + 1), freezing=place > 0) for place in range(3)]
+    runs = [dataclasses.replace(one, compilation=cost) for one, cost in zip(runs, costs, strict=True)]
+    rows = {name: cells for name, *cells in compare.rows(runs)}
+    assert rows["Freezing"] == ["off", "on", "on"] and "Threads" not in rows
+    assert rows["Compiled latency"] == ["2.04 ms", "1.02 ms", "0.68 ms"]
+    assert rows["First compiled call"] == ["10 s (from nothing)", "9.0 s (off)", "8.0 s (from a partly filled cache)"]
+    drawn = [(label, round(comparison.ratio, 6)) for label, comparison in compare.bars(runs).items()]
+    assert drawn[:2] == [("<b>A  no difference</b>  ", 1.0), ("<b>B  2.00×</b>  freezing", 2.0)]
+
+
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize(
     "failed",
