@@ -15,7 +15,7 @@ FOCUS_STAGE = "() => pageEvents.focusStage()"
 TO_STAGE = "() => pageEvents.toStage()"
 TO_ANSWER = "() => pageEvents.toAnswer()"
 TO_ADVANCED = "() => pageEvents.toAdvanced()"
-TO_SWEEP = "() => pageEvents.toSweep()"
+TO_SWEEP = "() => pageEvents.toStage('sweep-stage')"
 REDRAW = "() => pageEvents.redraw()"
 TO_OPEN_RUN = "id => pageEvents.toOpenRun(id)"
 
