@@ -111,7 +111,7 @@ def test_a_search_answers_with_its_table(served: Any) -> None:
     client, asked = served
     before = len(asked)
     found = client.predict(batch_size=2, minutes=1, api_name="/best")
-    assert found["complete"] and {spec.batch_size for spec, _ in asked[before:]} == {2}
+    assert found["complete"] and {(spec.batch_size, spec.dtype) for spec, _ in asked[before:]} == {(2, "float32")}
     rows = {row["way"]: row for row in found["rows"]}
     assert {"eager", "default", "freezing", "package", "layers"} <= rows.keys()
     assert found["winner"] == "default" and "freezing" in found["equals"]  # all are equally fast: the simplest
