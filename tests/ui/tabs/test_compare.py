@@ -64,6 +64,7 @@ def test_a_row_holds_the_value_of_each_run() -> None:
     assert rows["First compiled call"] == ["10 s (from nothing)", "9.0 s (off)", "8.0 s (from a partly filled cache)"]
     drawn = [(label, round(comparison.ratio, 6)) for label, comparison in compare.bars(runs).items()]
     assert drawn[:2] == [("<b>A  no difference</b>  ", 1.0), ("<b>B  2.00×</b>  freezing", 2.0)]
+    assert ["Time to the first token", "–", "8.16 ms → 5.10 ms"] in compare.rows([runs[0], text_result()])
 
 
 @pytest.mark.parametrize("place", [0, 1])
