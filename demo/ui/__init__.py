@@ -1,7 +1,4 @@
-"""The page and the API.
-
-`server.serve` starts both, and imports gradio late: while the worker process loads torch.
-"""
+"""The page and the API, which `server.serve` starts."""
 
 import os
 import tempfile

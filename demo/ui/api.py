@@ -1,4 +1,4 @@
-"""The API: `/benchmark` runs one setting, `/best` searches for the best, `/history` and `/published` list results."""
+"""The four endpoints of the API: `/benchmark`, `/best`, `/history` and `/published`."""
 
 import contextlib
 import inspect
@@ -27,7 +27,7 @@ from demo.ui.tabs.form import default_picture, uploaded_file
 _log = logging.getLogger(__name__)
 
 Argument = tuple[str, Any, Any]
-"""An argument of an endpoint: its name, its annotation and its default."""
+"""The name, the annotation and the default of an endpoint's argument."""
 MODEL: tuple[Argument, ...] = (
     ("checkpoint", str, catalog.DEFAULT),
     ("task", Literal[TASKS] | None, None),
@@ -38,12 +38,11 @@ HELP = {
     "task": "Needed only for a checkpoint that is not in the catalogue.",
     "image": 'An uploaded file, over MCP a "data:image/png;base64,..." URL; else an example that suits the model. Text '
     "generation takes none.",
-    "whole": "The whole result instead of one flat row; without it, the row over MCP and the whole elsewhere.",
+    "whole": "True for the whole result, False for one flat row; by default the row over MCP, else the whole result.",
     "minutes": f"Time for its runs, {best_way.MIN_MINUTES:g} to {best_way.MAX_MINUTES:g}; the queue is not counted.",
     "other_formats": "Try half formats, and TF32 on a GPU, too: they change the outputs.",
     **{option.name: option.help for option in OPTIONS.values()},
 }
-"""The description of each argument in the API's documentation, by the argument's name."""
 
 
 def _option(name: str) -> Argument:
@@ -59,10 +58,10 @@ def _option(name: str) -> Argument:
 def _endpoint(
     name: str, function: Callable[[dict[str, Any]], dict[str, Any]], description: str, *arguments: Argument
 ) -> Callable[..., dict[str, Any]]:
-    """Returns an endpoint that calls `function` with a dict: the request and `arguments`, by name.
+    """Returns a function for `gr.api`, which calls `function` with one dict: the values of all arguments by name.
 
-    gradio builds the API's description and an MCP tool from the endpoint's name, signature, annotations and docstring.
-    gradio calls the endpoint with all values, in the order of `arguments`.
+    The dict has gradio's request, too, as "request". gradio makes the API's description and an MCP tool from the
+    returned function's signature and docstring.
     """
     everything = (("request", gr.Request, inspect.Parameter.empty), *arguments)
 
@@ -84,7 +83,7 @@ def _endpoint(
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Turns an exception into a gr.Error: BadInput and HistoryError with their text, others with a hint at the log."""
+    """Turns an exception into a gr.Error. BadInput and HistoryError keep their text; any other is logged."""
     try:
         yield
     except (BadInput, HistoryError) as error:
@@ -96,8 +95,10 @@ def _refusals() -> Iterator[None]:
 
 
 def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """Returns the spec of an API call and the path of its picture: the upload, or an example that suits the model. The
-    path is None for a model that takes no picture. Raises BadInput."""
+    """Returns the options of an API call and the path of its picture: the upload, or else an example.
+
+    The path is None for a model that takes no picture. Raises BadInput.
+    """
     options = {
         name: values[name]
         for name, option in OPTIONS.items()
@@ -113,7 +114,7 @@ def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
 
 
 def _whole(result: RunResult) -> dict[str, Any]:
-    """Returns the result as JSON, with the key "told": the verdict in one line, or why the run failed."""
+    """Returns the result as JSON with one more key, "told": the verdict in one line, or why the run failed."""
     failed = f"{naming.status(result)}: {result.failure.message}" if result.failure else naming.status(result)
     return {"told": verdict.in_one_line(result) or failed} | to_json(result)
 
@@ -129,7 +130,6 @@ speedup with low, high and verdict, control, compilation, break_even_calls, pari
 
 
 def make_benchmark(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
-    """Returns the function behind `/benchmark`. Its runs wait in the same queue as those of the page."""
 
     def benchmark(values: dict[str, Any]) -> dict[str, Any]:
         spec, picture = _spec_and_picture(values)
@@ -157,11 +157,10 @@ over eager with low and high, seconds of a call, first_answers (seconds from the
 in the next process, by part), memory_bytes, out (why it cannot win), processes and the id of its run.
 """
 BEST_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
-"""The options of a run that `/best` takes. The search itself sets the other options: how to run and how to time."""
+"""The options of a run that `/best` takes as arguments. The search itself chooses the other options."""
 
 
 def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
-    """Returns the function behind `/best`. Each of its runs waits in the same queue as the runs of the page."""
     searches = Supervisor()
 
     def best(values: dict[str, Any]) -> dict[str, Any]:
@@ -181,22 +180,21 @@ def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[...
 
 
 MAX_LISTED = 200
-"""The most results that one call of `/history` may ask for; a result has up to some hundred kilobytes."""
+"""The most results in an answer of `/history`, because a result takes up to some hundred kilobytes."""
 
 
 def make_history(stored: History) -> Callable[..., list[dict[str, Any]]]:
-    """Returns the function behind `/history`. gradio shows its name and docstring to users of the API and of MCP."""
 
     def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> "list[dict[str, Any]]":
         """Lists the runs stored on this server's machine, newest first: finished, failed, cancelled and interrupted.
 
         The answer is a list of flat rows with settings, machine, times in ms, speedup with its interval and verdict,
-        costs, parity and failure; null where it was not measured.
+        costs, parity and failure; null for what was not measured.
 
         Args:
-            id: Give this run only, and give it whole, as /benchmark answered it.
+            id: Only the run with this id, as a whole result.
             search: Only runs with each of these words in id, time, outcome, task, checkpoint, mode, dtype or device.
-            limit: At most so many, 1 to 200.
+            limit: The most runs to list, 1 to 200.
             whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
         """
         with _refusals():
@@ -227,10 +225,10 @@ def published_table(
     """The published speed-ups of torch.compile for vision models, and those that this project measured itself.
 
     The answer holds rows, whose origin is "published" or "measured by this project" and whose times are milliseconds or
-    "OOM"; faults, which is what is known to be wrong in the guide; and sources.
+    "OOM"; faults, a list of what is known to be wrong in the guide; and sources.
 
     Args:
-        subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), or "measured" and more; else all.
+        subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), "measured" and more; default: all.
         gpu: "A100", "V100" or "T4", or a device that this project measured.
         batch_size: 1, 4 or 16 in the guide.
         task: One of the three tasks.

@@ -1,9 +1,7 @@
-"""The work that visitors have started: runs, searches for the best way, sweeps.
+"""The work that visitors start: a run, a search for the fastest options, or a sweep over a grid of options.
 
-All their runs wait in one queue.
-
-Each work has a thread of its own, and goes on when the page that started the work is closed. Any number of pages
-may watch the same work. A page finds the work by the visitor's id, which the browser keeps.
+Each work has its own thread and goes on after its page is closed. A page finds the work by the visitor's id, which
+the browser keeps.
 """
 
 import hashlib
@@ -34,15 +32,14 @@ from demo.sweep.run_grid import Done, Event, Waiting, run_cells
 
 WAITING_SECONDS = 0.5
 UPDATE_SECONDS = 1.0
-"""The time between two updates of a browser. An update costs some 20 ms of CPU time on the machine that is
-timed."""
+"""The time between two updates of a page. An update costs 20 ms of CPU time on the machine that times models."""
 MOST_QUIET_SECONDS = 300.0
-"""The longest wait for a quiet machine."""
+"""The longest time that a run waits until other programs leave the machine alone."""
 UNWATCHED_SECONDS = 120.0
-"""On a Hugging Face Space, a series ends if no page has watched it for this long: its runs keep others waiting."""
+"""On a Hugging Face Space, a sweep or search ends after this time without an open page, because others wait."""
 MACHINE_SECONDS = 30.0
 MAX_STORED = 500
-"""The most stored runs of a model, newest first, among which a search looks for runs that need no repetition."""
+"""The most stored runs, newest first, that a search for the fastest options reads in order to reuse their results."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -53,24 +50,21 @@ class RunQueue:
     """The queue that the page and the API share: first come, first served, one run at a time."""
 
     def __init__(self, longest: int | None = None) -> None:
-        """`longest` is the most runs in the queue, for tests; None takes the limit from the settings."""
+        """`longest` is the most runs in the queue; None takes the limit from the settings."""
         self._places: dict[object, str] = {}
-        """The visitor's id by the ticket of each place, in the queue's order; '' for a run of a series."""
+        """Maps a ticket for each run, first come first, to its visitor's id; '' for a run of a sweep or search."""
         self._changed = threading.Condition()
         self.longest = longest or limits.current().queue
 
     def __len__(self) -> int:
-        """Returns the number of runs that wait or run."""
         return len(self._places)
 
     @contextmanager
     def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
-        """Holds a place in the queue.
+        """Returns a context that holds a place in the queue, and in it an iterator that ends when the turn comes.
 
-        Gives an iterator of the number of runs ahead, which ends when the turn comes.
-
-        The iterator yields every WAITING_SECONDS or more often. Raises BadInput if the visitor has too many places,
-        or if the queue is full. `patient`, for a run of a series, may also join a full queue.
+        The iterator yields the number of runs ahead, at least every WAITING_SECONDS. Raises BadInput if the visitor
+        has too many places, or if the queue is full and `patient` is False.
         """
         ticket = object()
         with self._changed:
@@ -97,7 +91,7 @@ class RunQueue:
 
 
 def result_or_error(function: Callable[[], T]) -> T | Exception:
-    """Returns the function's result, or the exception that it raised; logs all but BadInput and HistoryError."""
+    """Returns the function's result or its exception. Logs the exception, unless it is BadInput or HistoryError."""
     try:
         return function()
     except (BadInput, HistoryError) as refused:
@@ -109,7 +103,7 @@ def result_or_error(function: Callable[[], T]) -> T | Exception:
 
 @dataclass(eq=False)
 class Work:
-    """One run, search or sweep of a visitor, from its place in the queue to its outcome; the base of all of them."""
+    """Base class for a run, a search or a sweep that one visitor started."""
 
     runner: Runner
     queue: RunQueue
@@ -119,10 +113,8 @@ class Work:
     delivered: bool = field(default=False, init=False)
     """Whether a page has shown the outcome."""
     early_result: RunResult | None = field(default=None, init=False)
-    """The result of a run that is complete but for its start with a filled compile cache, which is still
-    measured."""
+    """A run's result that lacks only the compile time with a filled cache, which is measured last."""
     runs_ended: int = field(default=0, init=False)
-    """The number of runs of a series that have ended so far."""
     _outcome: Any = field(default=None, init=False)
     _cancel: threading.Event = field(default_factory=threading.Event, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
@@ -137,13 +129,13 @@ class Work:
         return self._cancel.is_set()
 
     def cancel(self) -> None:
-        """Asks the work to end, which it does within a second."""
+        """Asks the work to end, which takes up to a second."""
         self._cancel.set()
 
     def watch(self) -> Iterator[Any]:
         """Yields the latest event, at once and then every UPDATE_SECONDS, until the work ends.
 
-        An unchanged event is yielded again, because gradio notices a closed page only when it sends something.
+        Also yields an unchanged event: gradio notices that a page was closed only when it sends an update.
         """
         while not self.ended:
             self._watched_at = time.monotonic()
@@ -151,21 +143,18 @@ class Work:
             self._ended.wait(UPDATE_SECONDS)
 
     def outcome(self) -> Any:
-        """Returns the result or the exception, or None if there is neither; marks work that has ended as delivered."""
+        """Returns the result, the exception, or None. Sets `delivered` if the work has ended."""
         self.delivered = self.ended
         return self._outcome
 
     def begin(self) -> None:
-        """Takes a place in the queue, if this kind of work needs one at once.
-
-        Raises BadInput if the queue is full.
-        """
+        """Joins the queue, if the work is a single run. Raises BadInput if the queue is full."""
 
     def forget(self) -> None:
         """Removes the work's files and gives up its place in the queue."""
 
     def run(self) -> None:
-        """Does the whole work and stores its outcome. `Supervisor` calls this method on a thread of its own."""
+        """Does the whole work and stores its outcome. `Supervisor` calls this method on a new thread."""
         self._outcome = result_or_error(self._work)
         self._ended.set()
 
@@ -178,7 +167,7 @@ class Work:
         return None
 
     def _events(self) -> Generator[Any, None, None]:
-        """Yields the events of the work; a RunResult, if any, is the last."""
+        """Yields the events of the work. The last one may be a RunResult."""
         raise NotImplementedError
 
     def _note(self, event: Any) -> None:
@@ -189,32 +178,33 @@ class Work:
 
 @dataclass(frozen=True)
 class WaitingForQuiet:
-    """The event of a run whose turn has come, while other programs use this share of the cores, from 0 to 1."""
+    """The event of a run that waits until other programs leave the machine alone."""
 
     share: float
+    """The part of all cores that other programs use, from 0 to 1."""
 
 
 @dataclass(eq=False)
 class Job(Work):
-    """One run. Its outcome is a RunResult, an exception, or None if the visitor cancelled before the run began."""
+    """One run. Its outcome is a RunResult, an exception, or None if the visitor cancelled the run in the queue."""
 
     spec: RunSpec
     image: Path | None
     earlier: tuple[ProcessResult, ...] = ()
-    """The results of earlier processes with this spec, to which this run adds one."""
+    """The results of an earlier run with these options, which this run repeats in one more process."""
     when_quiet: bool = False
     """Whether to begin only when no other program keeps the machine busy."""
     expected_seconds: float | None = None
-    """The duration that the form announced; None if there was no estimate."""
+    """The duration that the form announced; None without an estimate."""
     recorded: RunResult | None = None
-    """The latest stored run with these settings on this machine that has a verdict; None if there is none."""
+    """The latest stored run with these options on this machine that has a verdict, if any."""
     show_recorded: bool = field(default=False, init=False)
     """Whether the job was cancelled to show `recorded` instead."""
     _turn: ExitStack = field(default_factory=ExitStack, init=False)
-    """Holds the job's place in the queue, until the job ends."""
+    """Gives up the run's place in the queue when closed."""
     _files: Files = field(default=NO_FILES, init=False)
     _kept: ExitStack = field(default_factory=ExitStack, init=False)
-    """Holds the temporary folder of the run's files, if the run is to write any."""
+    """Removes the temporary folder of the run's files when closed."""
 
     def __post_init__(self) -> None:
         repeat = len(self.earlier) + 1
@@ -222,7 +212,7 @@ class Job(Work):
         self.doing = Waiting(ahead) if (ahead := len(self.queue)) else self.at_the_start
 
     def files_of(self, id: str) -> Files:
-        """Returns the files that the run with this id wrote; NO_FILES if this job has not ended with that run."""
+        """Returns the files (trace, package) that the run wrote; NO_FILES if its result does not have this `id`."""
         is_own = isinstance(self._outcome, RunResult) and self._outcome.id == id
         return self._files.existing() if is_own else NO_FILES
 
@@ -234,7 +224,6 @@ class Job(Work):
         self._kept.close()
 
     def _wanted_files(self) -> Files:
-        """Returns the paths to which the run shall write its trace and package; no package on a Hugging Face Space."""
         machine = self.runner.machine
         on_gpu = machine is not None and machine.gpu is not None and self.spec.device != "cpu"
         profiled = self.spec.profile == "on" or (self.spec.profile == "auto" and on_gpu)
@@ -258,7 +247,7 @@ class Job(Work):
                 yield from self.runner.run(self.spec, self.image, self._cancel, self._files, self.earlier)
 
     def _until_quiet(self) -> Iterator[WaitingForQuiet]:
-        """Yields while other programs use the machine, for MOST_QUIET_SECONDS at most; ends if another run waits."""
+        """Yields events until other programs leave the machine alone, another run waits, or MOST_QUIET_SECONDS pass."""
         end = time.monotonic() + MOST_QUIET_SECONDS
         while len(self.queue) == 1 and time.monotonic() < end and not self.stopped:
             share = cores.others_share()
@@ -269,7 +258,7 @@ class Job(Work):
 
 @dataclass(eq=False)
 class Series(Work):
-    """Work of several runs, one after another. A series has no result of its own."""
+    """Base class for a search or a sweep: several runs, one after another. Its outcome is None or an exception."""
 
     def _note(self, event: Event) -> None:
         super()._note(event)
@@ -288,18 +277,17 @@ class Series(Work):
 class Sweep(Series):
     cells: tuple[Cell, ...]
     stored: list[RunResult]
-    """Stored runs, newest first, from which `forecast` estimates the time."""
+    """Earlier runs, newest first, from which `forecast` estimates the time."""
 
     def forecast(self) -> SweepForecast:
-        """Returns how many cells are still to run, and the seconds that they will take."""
         return forecast_sweep(specs_to_run(self.cells), self.stored, machine_of(self.runner))
 
     def _events(self) -> Generator[Event, None, None]:
         return run_cells(self.cells, self.runner, PICTURE, self._cancel, self._next_turn)
 
     def _note(self, event: Event) -> None:
-        """Stores the event. Replaces the whole tuple of cells, so that no page reads a half-changed one."""
         if isinstance(event, Done):
+            # a new tuple, because a page may read the old one at this moment
             self.cells = (*self.cells[: event.place], event.cell, *self.cells[event.place + 1 :])
             if event.cell.result is not None:
                 self.stored.insert(0, event.cell.result)
@@ -308,16 +296,17 @@ class Sweep(Series):
 
 @dataclass(eq=False)
 class BestSearch(Series):
-    """One search for the best way to run a model: eager, a compile mode, a package ... Its runs take `minutes`."""
+    """A search for the fastest options of a model: eager, a compile mode, a package and so on."""
 
     history: History
     spec: RunSpec
     image: Path | None
     other_formats: bool
     minutes: float
+    """The time for the search's runs, without the time in the queue."""
 
     def __post_init__(self) -> None:
-        """Prepares the search from the stored runs. Raises BadInput and HistoryError."""
+        """Raises BadInput and HistoryError."""
         stored = self.history.all(MAX_STORED, checkpoints={self.spec.checkpoint})
         machine, image = machine_of(self.runner), self.image or PICTURE
         self.search = Search(self.spec, machine, stored, image, self.other_formats, self.minutes)
@@ -327,7 +316,7 @@ class BestSearch(Series):
 
 
 def machine_of(runner: Runner) -> HostInfo:
-    """Returns the machine that the worker process reports, once it has. Raises BadInput after MACHINE_SECONDS."""
+    """Waits until the runner's worker process has reported the machine. Raises BadInput after MACHINE_SECONDS."""
     deadline = time.monotonic() + MACHINE_SECONDS
     while (machine := runner.machine) is None:
         if time.monotonic() > deadline:
@@ -337,12 +326,9 @@ def machine_of(runner: Runner) -> HostInfo:
 
 
 class Supervisor:
-    """The starter of work, which keeps the latest work of each visitor.
+    """Starts work, one at a time for each visitor, and keeps the latest work of each visitor.
 
-    A visitor's works go on one at a time.
-
-    At most as many works go on, and as many ended ones are kept, as the queue has places: a client may invent any
-    ids.
+    The longest queue limits how many works go on, and how many ended ones are kept: a client may invent visitors.
     """
 
     def __init__(self) -> None:
@@ -350,10 +336,7 @@ class Supervisor:
         self._lock = threading.Lock()
 
     def start(self, work: W) -> W:
-        """Starts `work` and returns it.
-
-        Raises BadInput if the visitor's last work goes on, or if too many works do.
-        """
+        """Starts `work` and returns it. Raises BadInput if the visitor's last work, or too much other work, goes on."""
         with self._lock:
             current = self._works.get(work.visitor)
             if current is not None and not current.ended:
@@ -371,10 +354,6 @@ class Supervisor:
         return work
 
     def _make_room(self) -> None:
-        """Forgets ended works, but for the newest.
-
-        Raises BadInput if as many works go on as the queue has places.
-        """
         places = limits.current().queue
         ended = [visitor for visitor, work in self._works.items() if work.ended]
         if (going := len(self._works) - len(ended)) >= places:
@@ -383,14 +362,14 @@ class Supervisor:
             self._works.pop(visitor).forget()
 
     def of(self, visitor: str) -> Work | None:
-        """Returns the latest work of this visitor, running or ended; None if there is none."""
+        """Returns the visitor's latest work, running or ended; None if there is none."""
         return self._works.get(visitor)
 
 
 def visitor_name(kept: object, session: str | None) -> str:
-    """Returns a visitor's id, 32 hexadecimal digits: `kept`, which the browser sent, if `kept` is a valid id.
+    """Returns `kept`, the id that the visitor's browser sent, if it is one: 32 hexadecimal digits.
 
-    A new page may send its first Run before it has received an id. The id is then made from gradio's `session`.
+    Otherwise makes an id from gradio's `session`: a new page may send its first Run before it has received an id.
     """
     if isinstance(kept, str) and re.fullmatch("[0-9a-f]{32}", kept):
         return kept

@@ -1,4 +1,4 @@
-"""The page: the masthead, the tabs below it, the bar of stage mode, and the API."""
+"""The page: its masthead, its tabs, its mode for a talk ("stage mode"), and the endpoints of the API."""
 
 import os
 import time
@@ -32,12 +32,11 @@ from demo.ui.web.guard import Guard
 DAY = 86_400
 SPARE_THREADS = 40
 SESSIONS = 128
-"""The most sessions whose state (such as a sweep's cells) the server keeps. A new session removes the longest
-idle."""
+"""The most sessions whose state the server keeps. A further session removes the state of the longest idle one."""
 
 
 def launch(page: "Page", **settings: Any) -> Any:
-    """Serves a page, and returns what gradio's `launch` returns; `settings` override this project's launch settings."""
+    """Calls gradio's `launch` with this project's settings, which `settings` overrides."""
     names = limits.current().hosts
     if listening := settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", ""):
         names = (*names, listening.lower())
@@ -66,13 +65,10 @@ def launch(page: "Page", **settings: Any) -> Any:
 
 
 class Page(gradio_workarounds.Blocks):
-    """The whole page as gradio's `Blocks`, with its four tabs and the four endpoints of the API."""
+    """The whole page as gradio's `Blocks`."""
 
     def __init__(self, runner: Runner, history: History | None = None) -> None:
-        """Builds the page.
-
-        `history` holds the stored runs that the page shows; None means the user's own history.
-        """
+        """`history` holds the stored runs that the page shows; None means the user's own."""
         super().__init__(title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY))
         self._runner = runner
         history, queue = history or History(), RunQueue()
@@ -107,7 +103,7 @@ class Page(gradio_workarounds.Blocks):
                 gr.api(function, api_name=name, concurrency_limit=None)  # `RunQueue` lets one run at a time through
 
     def _greet(self, request: gr.Request) -> Iterator[tuple[Any, Any]]:
-        """Yields the masthead and the compile modes of this machine, once a worker process has reported the machine."""
+        """Waits for the runner to report the machine, and yields updates of the masthead and the list of modes."""
         deadline = time.monotonic() + MACHINE_SECONDS
         while self._runner.machine is None and time.monotonic() < deadline:
             time.sleep(0.2)
@@ -118,7 +114,7 @@ class Page(gradio_workarounds.Blocks):
 
 
 def masthead(machine: HostInfo | None, waited: bool = False) -> str:
-    """Returns the page's top as HTML: title, machine, buttons. With `waited`, an unknown machine is left out."""
+    """Returns the page's top as HTML. Without a `machine`, it says that the page looks for one, unless `waited`."""
     space = f"https://huggingface.co/spaces/{os.environ['SPACE_ID']}" if limits.on_space() else ""
     obstacles = []
     if limits.on_zero_gpu():
@@ -130,13 +126,13 @@ def masthead(machine: HostInfo | None, waited: bool = False) -> str:
     return render("masthead.masthead", machine, waited, space=space, obstacles=obstacles)
 
 
-# ---- stage mode: the page for a talk. The running race and the verdict fill the screen; keys run, search and cancel
+# ---- stage mode: the page for a talk. The verdict fills the screen, and keys run, search and cancel
 
 SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 
 
 def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
-    """Returns the runs that the keys 1 to 4 start, by their buttons' words; each takes under a minute on two cores."""
+    """Returns the runs that the keys 1 to 4 start in stage mode, by name. Each takes under a minute on two cores."""
     segformer: dict[str, Any] = {"checkpoint": "shapes-segformer"}
     if machine is not None and machine.gpu is not None:
         segformer = {"checkpoint": SEGFORMER, "weights": "pretrained" if hub.can_load(SEGFORMER) else "random"}
@@ -149,8 +145,10 @@ def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
 
 
 class StageBar:
-    """The bar at the bottom in stage mode: a button for each preset, and one that searches for the best way.
-    stage.css moves the form's Run and Cancel into the bar; stage.js presses its buttons when keys are typed."""
+    """The bar of buttons at the bottom of stage mode.
+
+    stage.css moves the form's Run and Cancel into the bar. stage.js presses a button when its key is typed.
+    """
 
     def __init__(self, runner: Runner, run_tab: RunTab) -> None:
         self._runner = runner
@@ -171,7 +169,6 @@ class StageBar:
             gr.Markdown("<kbd>D</kbd> dark", elem_id="stage-keys")
 
     def _fill_form(self, name: str) -> dict[Any, Any]:
-        """Returns updates that fill the form with the preset `name` and its model's default picture."""
         spec = presets(self._runner.machine)[name]
         picture = servable(default_picture(spec.checkpoint))
         return links.fill_form(self._form, spec) | {self._form.inputs["image"]: picture}

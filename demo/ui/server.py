@@ -1,4 +1,4 @@
-"""Starts the server of the page: reads the environment's settings, makes the runner and its history, starts gradio."""
+"""Starts the server of the page."""
 
 import contextlib
 import importlib.util
@@ -15,10 +15,10 @@ from demo.store import hub_dataset
 
 
 def serve(mcp: bool) -> None:
-    """Serves the page until the process is told to end; with `mcp` also serves the API as MCP tools.
+    """Serves the page until the process is told to end. With `mcp`, also serves the API as MCP tools.
 
-    GRADIO_SERVER_NAME and GRADIO_SERVER_PORT set the address. On a Hugging Face Space the server listens on all
-    interfaces, else on 127.0.0.1. Raises BadInput for invalid settings, a taken port, or a missing package `mcp`.
+    GRADIO_SERVER_NAME and GRADIO_SERVER_PORT set the address. The default is 127.0.0.1, port 7860; on a Hugging Face
+    Space all interfaces. Raises BadInput for invalid settings, a taken port, or a missing package `mcp`.
     """
     if mcp and importlib.util.find_spec("mcp") is None:
         raise BadInput(f'MCP tools need gradio\'s own extra: pip install "gradio[mcp]=={version("gradio")}".')

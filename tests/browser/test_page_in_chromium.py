@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """`python app.py` at a free port, its results in a folder of its own."""
+    """Yields the address of `python app.py` at a free port."""
     settings = {"GRADIO_SERVER_PORT": str(free_port()), "WORTH_COMPILING_DATA": str(tmp_path_factory.mktemp("app"))}
     command = [sys.executable, "app.py"]
     with subprocess.Popen(command, cwd=ROOT, env=os.environ | settings, stdout=subprocess.PIPE, text=True) as app:

@@ -17,7 +17,7 @@ from demo.core.comparison import Spread
 from demo.core.result import RunResult
 from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
-from demo.ui.look import script
+from demo.ui.look import source
 from demo.ui.page import Page
 from demo.ui.tabs import links
 from demo.ui.tabs.run_tab import BROWSER_KEY
@@ -409,7 +409,7 @@ def messages_to_the_outer_page(chromium: Any, host: str) -> list[str]:
     outer, inner = "https://huggingface.co/spaces/me/page", f"https://{host}/?__theme=dark&stage=1"
     pages = {
         outer: f"<script>told = []; onmessage = event => told.push(event.data)</script><iframe src='{inner}'></iframe>",
-        inner: f"<head>{script('stage.js')}{script('address.js')}</head>",
+        inner: f"<head><script>{source('stage.js')}{source('address.js')}</script></head>",
     }
     context = chromium.new_context()
     context.route("**/*", lambda route: route.fulfill(content_type="text/html", body=pages.get(route.request.url, "")))

@@ -1,6 +1,6 @@
-"""The tabs in a real browser, with a fake runner: everybody can use each of their states, and nothing is lost.
+"""The tabs in a real browser, with a fake runner.
 
-No state breaks a rule of WCAG 2.2 A and AA that axe-core knows. No rule is left out.
+No state of a tab breaks a rule of WCAG 2.2 A and AA that axe-core knows. No rule is left out.
 """
 
 import dataclasses
@@ -43,10 +43,8 @@ TEXT = text_result(
     predictions=SAID | {"compiled": dataclasses.replace(SAID["eager"], token_ids=(5, 6, 9, 8))},
     parity=Parity("differ", 0.2, "Outputs differ by more than 0.001.", {"same_tokens": 0.5}),
 )
-"""Its two answers part at the third token."""
-
 LET_GO = threading.Event()
-"""While it is not set, a sweep stands still before its cells of batch size 4."""
+"""While this event is not set, a sweep stands still before its cells of batch size 4."""
 LET_GO.set()
 
 axe_api = pytest.importorskip("axe_playwright_python.sync_playwright")
@@ -94,7 +92,7 @@ def address(stored_runs: History, served: Any) -> str:
 
 @pytest.fixture(scope="module")
 def page(new_tab: Any, address: str) -> Any:
-    """One tab in which the states follow one another."""
+    """Opens the one tab in which the states follow one another."""
     tab = new_tab()
     _open(tab, address)
     return tab
@@ -102,7 +100,6 @@ def page(new_tab: Any, address: str) -> Any:
 
 @pytest.fixture
 def tab(new_tab: Any) -> Any:
-    """A tab of another visitor, who was never here. The states come to their end before."""
     return new_tab()
 
 
@@ -153,7 +150,6 @@ def after_text(tab: Any) -> None:
 
 
 def _unfold(tab: Any) -> None:
-    """Every section of the result."""
     tab.wait_for_function("!document.querySelector('#stage .fold > .label-wrap.open')")  # of the answer before
     press = "titles => titles.forEach(title => title.click())"
     tab.locator("#stage .fold > .label-wrap:not(.open)").evaluate_all(press)
@@ -163,7 +159,6 @@ def _unfold(tab: Any) -> None:
 
 
 def best_after(tab: Any) -> None:
-    """With a row opened and a way that is out."""
     _batch(tab, SEARCHED)
     tab.locator("#best:not([disabled])").click()
     tab.locator("#best-ladder .plot-container").wait_for()
@@ -172,7 +167,6 @@ def best_after(tab: Any) -> None:
 
 
 def history(tab: Any) -> None:
-    """With rows, two of them compared."""
     _room(tab, 1)
     pick(tab, "slower", failed_result().id)
     tab.locator("#compare").click()
@@ -192,7 +186,6 @@ def sweep_before(tab: Any) -> None:
 
 
 def sweep_after(tab: Any) -> None:
-    """The map has faster, slower and failed cells."""
     sweep_before(tab)
     tab.locator("#sweep-start").click()
     tab.locator("#sweep-status", has_text="8 of 8 cells finished").wait_for()
@@ -214,8 +207,7 @@ STATES = (before, refusal, during, after, after_text, best_after, history, publi
 
 
 def _broken(tab: Any, rules: dict[str, Any]) -> list[str]:
-    """The rule, the element and what axe-core says of it, for each breach."""
-    # The bars with Run stay at the lower edge, and would be held against the text that they happen to lie over.
+    # the bars with Run stay at the lower edge, and would count as faults of the text behind them
     style = tab.add_style_tag(content="#actions, #stage-bar { position: static !important }")
     found = axe_api.Axe().run(tab, options={"runOnly": rules, "resultTypes": ["violations"]}).response
     style.evaluate("style => style.remove()")
@@ -233,7 +225,7 @@ def _look(tab: Any, dark: bool, size: dict[str, int]) -> None:
 
 
 def _settled(tab: Any, read: Callable[[], list[str]]) -> list[str]:
-    """What `read` still finds wrong after five seconds: figures follow a new width a moment later."""
+    """Returns what `read` still finds wrong after five seconds: figures follow a new width a moment later."""
     deadline = time.monotonic() + 5
     while (found := read()) and time.monotonic() < deadline:
         tab.wait_for_timeout(100)
@@ -241,12 +233,11 @@ def _settled(tab: Any, read: Callable[[], list[str]]) -> list[str]:
 
 
 FIGURES = {after: 1, after_text: 1, best_after: 2, history: 1, published: 2, sweep_after: 1}
-"""The least number of figures in sight."""
+"""Maps a state to the least number of figures in sight."""
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 def test_everybody_can_use_each_state(state: Callable[[Any], None], page: Any) -> None:
-    """On a desktop and on a phone, in both themes, and zoomed in."""
     RUNNER.hold = False
     _look(page, False, DESKTOP)
     state(page)
@@ -282,7 +273,7 @@ STOPS = {
     "cancel": "#cancel",
     "footer": "footer *",
 }
-"""What the Tab key meets from the top of the page, in this order."""
+"""Maps a name to the selector of what the Tab key meets from the top of the page, in this order."""
 FOCUSED = """stops => {
   const part = document.activeElement;
   const ring = [part, part.closest('label'), part.closest('.wrap')].filter(Boolean).some(near => {
@@ -295,7 +286,7 @@ FOCUSED = """stops => {
 
 
 def _walk(tab: Any, most: int = 60) -> list[str]:
-    """The stops of the Tab key from the top of the page to its end. Each must show that it has the focus."""
+    """Returns the names of what the Tab key meets up to the page's end. Each must show that it has the focus."""
     reached: list[str] = []
     for _ in range(most):
         tab.keyboard.press("Tab")
@@ -387,7 +378,6 @@ def test_a_sweep_outlives_a_reload(tab: Any, address: str) -> None:
 
 
 def row_of(tab: Any, id: str) -> Any:
-    """The run's row in the table."""
     return tab.locator("#runs .virtual-row", has=tab.get_by_role("gridcell", name=id, exact=True))
 
 

@@ -1,4 +1,4 @@
-"""Pages of these tests store in a folder of their own, one for each file of tests."""
+"""The folder of stored runs for the pages of these tests: one for each file of tests."""
 
 from collections.abc import Iterator
 
@@ -17,6 +17,6 @@ def data_folder(tmp_path_factory) -> Iterator[None]:
 
 @pytest.fixture
 def quick(tmp_path, monkeypatch) -> None:
-    """A page hears of its work often, and stores in a folder for one test."""
+    """Makes a page show its work's progress at once, and store runs in a folder for one test."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
     monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.01)

@@ -31,7 +31,7 @@ from demo.ui.tabs import form
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[Client, list[tuple[RunSpec, Path]]]]:
-    """A client of the page with a fake runner, at a free port; and what the runner was asked."""
+    """Yields a client of the page, and the calls of its fake runner so far."""
     asked: list[tuple[RunSpec, Path]] = []
 
     def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
@@ -111,7 +111,7 @@ def test_a_search_answers_with_its_table(served: Any) -> None:
     client, asked = served
     before = len(asked)
     found = client.predict(batch_size=2, minutes=1, api_name="/best")
-    assert found["complete"] and {spec.batch_size for spec, _ in asked[before:]} == {2}
+    assert found["complete"] and {(spec.batch_size, spec.dtype) for spec, _ in asked[before:]} == {(2, "float32")}
     rows = {row["way"]: row for row in found["rows"]}
     assert {"eager", "default", "freezing", "package", "layers"} <= rows.keys()
     assert found["winner"] == "default" and "freezing" in found["equals"]  # all are equally fast: the simplest
@@ -122,8 +122,7 @@ def test_stored_runs_are_listed_as_rows(served: Any) -> None:
     client, _ = served
     rows = client.predict(api_name="/history")
     assert [row["started_at"] for row in rows] == sorted((row["started_at"] for row in rows), reverse=True)
-    assert len(rows) == 3
-    assert len(client.predict(limit=1, api_name="/history")) == 1
+    assert (len(rows), len(client.predict(limit=1, api_name="/history"))) == (3, 1)
 
 
 def test_a_stored_run_is_given_whole(served: Any) -> None:
@@ -142,17 +141,17 @@ def test_published_rows_are_filtered(served: Any) -> None:
 
 
 def call_tool(served: Any, tool: str = "", **arguments: Any) -> Any:
-    """The answer of the tool; without one the tools by name. Needs gradio's extra 'mcp'."""
+    """Returns the answer of the tool, or without a name all tools by name. Needs gradio's extra 'mcp'."""
     mcp = pytest.importorskip("mcp", reason="gradio[mcp] is not installed")
     from mcp.client.streamable_http import streamablehttp_client
 
     async def call() -> Any:
-        async with streamablehttp_client(f"{served[0].src}gradio_api/mcp/") as (reading, writing, _):
-            async with mcp.ClientSession(reading, writing) as client:
-                await client.initialize()
-                if tool:
-                    return await client.call_tool(tool, arguments)
-                return {found.name: found for found in (await client.list_tools()).tools}
+        url = f"{served[0].src}gradio_api/mcp/"
+        async with streamablehttp_client(url) as (reading, writing, _), mcp.ClientSession(reading, writing) as client:
+            await client.initialize()
+            if tool:
+                return await client.call_tool(tool, arguments)
+            return {found.name: found for found in (await client.list_tools()).tools}
 
     return asyncio.run(call())
 
@@ -180,10 +179,7 @@ def test_a_tool_runs_on_a_picture_that_is_a_data_url(served: Any) -> None:
 
 @pytest.mark.parametrize(
     ("image", "sentence"),
-    [
-        ("http://127.0.0.1:9/picture.png", "must be an uploaded file"),
-        ("/etc/passwd", "Invalid file data format"),
-    ],
+    [("http://127.0.0.1:9/picture.png", "must be an uploaded file"), ("/etc/passwd", "Invalid file data format")],
     ids=["a private address", "a file"],
 )
 def test_a_tool_reads_uploads_only(image: str, sentence: str, served: Any) -> None:

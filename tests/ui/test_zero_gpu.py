@@ -34,8 +34,6 @@ def test_the_app_reports_its_function_and_serves_the_page(tmp_path) -> None:
             self.end_headers()
             self.wfile.write(b"{}")
 
-        def log_message(self, *_: object) -> None: ...
-
     groups = tmp_path / "cgroup"  # a Space's kernel has the control group of devices, this one may not
     groups.write_text("1:devices:/a/space\n")
     port = int(os.environ["GRADIO_SERVER_PORT"]) + 71

@@ -12,14 +12,9 @@
       stage.focus({ preventScroll: true });
     },
 
-    toStage() {
+    toStage(id = 'stage') {
       if (isWide()) window.scrollTo({ top: 0, behavior: behavior() });
-      else part('stage').scrollIntoView({ behavior: behavior() });
-    },
-
-    toSweep() {
-      if (isWide()) window.scrollTo(0, 0);
-      else part('sweep-stage').scrollIntoView();
+      else part(id).scrollIntoView({ behavior: behavior() });
     },
 
     // Scrolls to the run or verdict that a page shows as it opens, if the window is narrow.

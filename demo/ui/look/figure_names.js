@@ -1,13 +1,12 @@
 // Gives each Plotly chart a name for screen readers, from its layout's meta data. Charts come and go, so the script
 // searches the document after each change, at most four times a second.
 (() => {
-  const name = (part, words) => { if (words && part.getAttribute('aria-label') !== words) part.setAttribute('aria-label', words); };
   const look = () => {
     for (const plot of document.querySelectorAll('.js-plotly-plot')) {
       const words = plot.layout?.meta?.aloud;
-      if (!words) continue;
+      if (!words || plot.getAttribute('aria-label') === words) continue;
       plot.setAttribute('role', 'img');
-      name(plot, words);
+      plot.setAttribute('aria-label', words);
     }
   };
   let waiting = false;

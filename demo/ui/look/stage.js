@@ -18,7 +18,7 @@ window.tellTheSpace = (address, at = location.hostname) => {
 
   const wide = matchMedia('(min-width: 801px)');
 
-  const show = on => {
+  const turn = on => {
     root.classList.toggle('on-stage', on);
     const address = new URL(location);
     if (on) address.searchParams.set('stage', '1');
@@ -27,16 +27,12 @@ window.tellTheSpace = (address, at = location.hostname) => {
     window.tellTheSpace(address);
     if (on) document.querySelector('#rooms button[role=tab]')?.click();
     window.dispatchEvent(new Event('resize'));  // Plotly draws its charts to the new width
+    document.querySelector(`[data-stage="${on ? 'off' : 'on'}"]`)?.focus();
   };
 
   const fit = () => root.classList.toggle('on-stage', wide.matches && new URLSearchParams(location.search).get('stage') === '1');
   fit();
   wide.addEventListener('change', fit);
-
-  const turn = on => {
-    show(on);
-    document.querySelector(`[data-stage="${on ? 'off' : 'on'}"]`)?.focus();
-  };
 
   document.addEventListener('click', event => {
     const button = event.target.closest?.('[data-stage]');

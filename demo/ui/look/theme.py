@@ -1,19 +1,15 @@
-"""The theme: values of gradio's theme variables.
+"""The values of gradio's theme variables, and what goes into the page's head.
 
-Everything else is in the style sheets beside this file.
-
-The page is black on white. Eager's orange and compiled's blue are the only colours, so that they are noticed. The
-typeface comes from gradio's package, so the browser fetches nothing from outside.
+The typeface comes from gradio's package, so the browser fetches nothing from outside.
 """
 
 import gradio as gr
 from gradio.themes.utils import fonts, sizes
 
 from demo.present import colours
-from demo.ui.look import script, source
+from demo.ui.look import source
 
-STYLES = ("page.css", "sections.css", "stage.css", "tabs.css", "figures.css")
-CSS = "".join(map(source, STYLES))
+CSS = "".join(map(source, ("page.css", "sections.css", "stage.css", "tabs.css", "figures.css")))
 
 ICON = (
     "%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E"
@@ -21,8 +17,9 @@ ICON = (
     "%3Crect x='6' y='8' width='20' height='6' fill='%23e69f00'/%3E"
     "%3Crect x='6' y='18' width='11' height='6' fill='%2356b4e9'/%3E%3C/svg%3E"
 )
-SCRIPTS = "".join(map(script, ("stage.js", "address.js", "events.js", "copy.js", "form.js", "figure_names.js")))
-HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">{SCRIPTS}'
+SCRIPTS = ("stage.js", "address.js", "events.js", "copy.js", "form.js", "figure_names.js")
+HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">'
+HEAD += "".join(f"<script>{source(name)}</script>" for name in SCRIPTS)
 
 TEXT_SIZES = sizes.Size("0.6875rem", "0.75rem", "0.8125rem", "0.9375rem", "1.0625rem", "1.375rem", "1.75rem", "page")
 
@@ -54,7 +51,7 @@ COLOURS = {
     ("#6b6f76", "#8f96a1"): "input_placeholder_color",
     ("#000000", "#ffffff"): "button_primary_background_fill_hover",
 }
-"""The names of gradio's variables, separated by spaces, by their (light, dark) colours."""
+"""Maps (colour on the light page, colour on the dark page) to names of gradio's variables, separated by spaces."""
 
 SIZES = {
     "block_border_width": "0px",
@@ -77,7 +74,6 @@ SIZES = {
 
 
 def theme() -> gr.themes.Base:
-    """Returns gradio's theme with this page's colours, its nearly square corners, and thin lines instead of shadows."""
     # no semi-bold: gradio 6.31 ships these fonts with a handful of letters only; regular and bold are complete
     plex = fonts.LocalFont("IBM Plex Sans", weights=(400, 700))
     mono = fonts.LocalFont("IBM Plex Mono", weights=(400, 700))

@@ -1,4 +1,4 @@
-"""Two to four stored runs side by side: how their settings differ, which is the fastest, and the values of each."""
+"""A comparison of two to four stored runs: how their settings differ, which is the fastest, and their values."""
 
 import html
 from collections.abc import Callable, Sequence
@@ -17,27 +17,30 @@ from demo.store import export
 MIN_COMPARED, MAX_COMPARED = 2, 4
 LETTERS = "ABCD"
 MAX_LETTERS = 120
-"""The most letters in a cell; a longer text, such as a prompt, is shortened."""
+"""The most letters in a cell of the table. A longer text, such as a prompt, is shortened."""
 ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "device_name", "torch")
-"""The settings and machine facts that always have a row. Other facts have a row only if the runs differ in them."""
+"""The settings and machine facts that always have a row. The others have one only if the runs differ in them."""
 
 
 def outcome(result: RunResult) -> str:
-    """Returns the outcome of a run in a few words, with an arrow: "... ▲" for faster; the status of a failed run."""
+    """Returns the outcome of a run in a few words: "2.00× faster ▲", "Out of memory"."""
     arrow = {"faster": " ▲", "slower": " ▼"}.get(verdict.outcome(result) or "", "")
     text = verdict.answer(result)
     return f"{fmt.capital(text)}{arrow}" if text else naming.status(result)
 
 
 def conclusion(results: Sequence[RunResult]) -> str:
-    """Returns as Markdown in which settings two to four runs differ, and which compiled model is the fastest."""
+    """Returns as Markdown in which settings the runs differ, and whose compiled model is the fastest."""
     runs = dict(zip(LETTERS, results, strict=False))
     texts = [_differences(results), _winner(runs)]
     return "\n\n".join([f"### {fmt.count(len(results), 'run')} compared", *filter(None, map(escape_markdown, texts))])
 
 
 def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
-    """Returns the speed-ups to draw (None: a failed run), by labels: letter, speed-up, settings that not all share."""
+    """Maps a label of each run to its speed-up, or None for a failed run.
+
+    The label holds the run's letter, its speed-up in words, and its settings that not all runs share.
+    """
     apart = [naming.settings_list(one.spec) for one in results]
     intervals = {}
     for letter, result, own in zip(LETTERS, results, apart, strict=False):
@@ -49,7 +52,7 @@ def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
 
 
 def rows(results: Sequence[RunResult]) -> list[list[str]]:
-    """Returns a row for each setting, machine fact and measured value: a name, and a cell for each run ('–': none)."""
+    """Returns the rows of a table: a name, then a cell for each run, '–' for no value."""
     table = [["Started (UTC)", *(fmt.minute(result.started_at) for result in results)]]
     facts = list(map(_facts, results))
     for name in facts[0]:
@@ -65,7 +68,6 @@ def rows(results: Sequence[RunResult]) -> list[list[str]]:
 
 
 def _differences(results: Sequence[RunResult]) -> str:
-    """Returns a sentence that names the settings and machine facts in which the runs differ."""
     facts = list(map(_facts, results))
     alone = {name for result in results for name in unused_options(result.spec.task)}
     different = [_label(name) for name in facts[0] if name not in alone and len({each[name] for each in facts}) > 1]
@@ -75,10 +77,9 @@ def _differences(results: Sequence[RunResult]) -> str:
 
 
 def _winner(runs: dict[str, RunResult]) -> str:
-    """Returns which compiled model is the fastest, and by how much; '' if the runs do different work or one failed.
+    """Returns sentences that compare the fastest compiled model with each other one. `runs` maps a letter to a run.
 
-    `runs` are by their letters. The fastest is compared with each other run, so the intervals allow for several
-    comparisons.
+    Returns '' if a run failed, or if the runs differ in model, input or machine.
     """
     work = {(one.spec.checkpoint, one.spec.batch_size, one.spec.prompt, naming.where(one)) for one in runs.values()}
     speedups = {name: one.speedup for name, one in runs.items() if one.speedup is not None and one.failure is None}
@@ -88,7 +89,10 @@ def _winner(runs: dict[str, RunResult]) -> str:
     winner, *others = sorted(times, key=lambda name: times[name])
     sentences = []
     for letter in others:
-        difference = _difference(times[letter] / times[winner], speedups[winner], speedups[letter], len(others))
+        # the quotient of the two latencies, with an interval as wide as the quotient of the two speed-ups has
+        ratio, noise = times[letter] / times[winner], stats.quotient(speedups[winner], speedups[letter])
+        around = Interval(ratio, ratio * noise.low / noise.ratio, ratio * noise.high / noise.ratio)
+        difference = stats.compare(around, questions=len(others))
         if difference.verdict == "faster":
             sentences.append(f"{winner} is {verdict.factor(difference).rstrip('×')} times as fast as {letter}.")
         elif difference.verdict == "same":
@@ -98,18 +102,8 @@ def _winner(runs: dict[str, RunResult]) -> str:
     return " ".join(sentences)
 
 
-def _difference(ratio: float, first: Interval, second: Interval, questions: int) -> stats.Difference:
-    """Returns whether compiled latencies of this `ratio` differ.
-
-    Their noise is taken from the runs' two speed-ups.
-    """
-    noise = stats.quotient(first, second)
-    around = Interval(ratio, ratio * noise.low / noise.ratio, ratio * noise.high / noise.ratio)
-    return stats.compare(around, questions=questions)
-
-
 def _facts(result: RunResult) -> dict[str, Any]:
-    """Returns the settings and the machine of a run by their names in an export, and its picture's name."""
+    """Returns a run's settings and facts about its machine, by their names in an export, and its picture's name."""
     row = export.row(result)
     names = [name for name, (_, place) in export.EXPORTED.items() if place.startswith(("spec.", "environment."))]
     picture = f"{result.image.name}, {result.image.sha256[:8]}" if result.image else None
@@ -117,7 +111,6 @@ def _facts(result: RunResult) -> dict[str, Any]:
 
 
 def _label(fact: str) -> str:
-    """Returns the name of a fact as a sentence has it: "batch size" for "batch_size"."""
     return OPTIONS[fact].label.lower() if fact in OPTIONS else fact.replace("_", " ")
 
 
@@ -151,4 +144,4 @@ FIGURES: dict[str, Callable[[RunResult], str]] = {
     "When it pays": verdict.worth,
     "Outputs": lambda result: result.parity.verdict if result.parity is not None else "",
 }
-"""The functions that give the text of each row of measured values; '' for a value that was not measured."""
+"""Maps a row's name to the function that returns a run's cell; '' for a value that was not measured."""

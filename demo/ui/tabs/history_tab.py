@@ -1,4 +1,4 @@
-"""The tab History: search stored runs, open, compare, export and delete them."""
+"""The tab History, which searches, opens, compares, exports and deletes stored runs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,11 +20,10 @@ from demo.ui.tabs.events import EVENT_OPTIONS
 from demo.ui.tabs.run_tab import RunTab
 
 LISTED = 200
-"""The most runs in the table, newest first: the interval of each takes milliseconds to compute at its first
-listing."""
+"""The most runs in the table: the interval of each takes milliseconds to compute when it is first listed."""
 
 MAX_AT_ONCE = 1000
-"""The most runs in an export or a deletion: a run takes up to some hundred kilobytes of memory."""
+"""The most runs in an export or a deletion: each takes up to some hundred kilobytes of memory."""
 
 CONFIRM = """(ids, search) => {
   const sure = ids?.length && confirm(`Delete the selected runs (${ids.length}) for good?`);
@@ -32,21 +31,21 @@ CONFIRM = """(ids, search) => {
 }"""
 
 COMPARE = "history_compare"
-"""The parameter of a link that holds the ids of the compared runs, separated by spaces."""
+"""The query parameter of a link to a comparison. Its value is the runs' ids, separated by spaces."""
 
 COLUMNS = (
     "Select", "Checkpoint", "Settings", "Result", "Interval, 95 %", "Eager, ms", "Compiled, ms", "Started (UTC)",
     "Machine", "Id",
 )  # fmt: skip
 WIDTHS = (85, 200, 370, 215, 155, 115, 145, 175, 190, 220)
-"""The widths of the columns in pixels. Without widths, columns are as wide as their cells, and titles are cut."""
+"""The widths of COLUMNS in pixels. Without widths, columns are as wide as their cells, and titles are cut."""
 
 
 class HistoryTab:
     """The components of the tab History and their events. Call it inside `with gr.Tab(...)`."""
 
     def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
-        """`run_tab` shows a pressed run. `tabs` holds all tabs; `tab` is the one that this object fills."""
+        """`run_tab` shows a run whose row is pressed. `tabs` holds all tabs, and `tab` is this one."""
         self._history = run_tab.history
         self._run_tab = run_tab
         self.tabs = tabs
@@ -68,13 +67,9 @@ class HistoryTab:
             with gr.Column(visible=False, elem_id="compared") as self.compared:
                 self.answer = gr.Markdown("")
                 self.chart = gr.Plot(show_label=False, elem_id="compared-intervals")
+                widths = [190, *[320] * compare.MAX_COMPARED]
                 self.table = tables.make_table(
-                    "compared-table",
-                    "The figures of each run",
-                    ("Figure",),
-                    wrap=True,
-                    max_height=1400,
-                    column_widths=[190, *[320] * compare.MAX_COMPARED],
+                    "compared-table", "The figures of each run", ("Figure",), 1400, wrap=True, column_widths=widths
                 )
             self.summary = gr.Markdown("", elem_id="history-shown")
             self.runs = tables.make_table("runs", "Stored runs", COLUMNS, column_widths=WIDTHS)
@@ -114,14 +109,7 @@ class HistoryTab:
             search.change(self._clear_comparison, None, self.comparing, **EVENT_OPTIONS),
             tab.select(self._compare_linked, [self.address, self.query], compared, js=links.QUERY, **EVENT_OPTIONS),
             compare_pressed,
-            self.delete_button.click(
-                self._delete,
-                [selected, search],
-                [*compared, *self.listing],
-                js=CONFIRM,
-                preprocess=False,
-                **EVENT_OPTIONS,
-            ),
+            self.delete_button.click(self._delete, [selected, search], [*compared, *self.listing], js=CONFIRM, **raw),
         ]
         for event in events:
             event.then(None, self.query, js=links.write_choices("history"), api_visibility="private")
@@ -136,7 +124,7 @@ class HistoryTab:
     # ---- the table
 
     def _show(self, search: Any, selected: Any, request: gr.Request) -> dict[Any, Any]:
-        """Returns updates that list the newest runs that match, and keep the selected runs that are still stored."""
+        """Returns updates that list the runs found, newest first. Selected runs stay selected if they are stored."""
         search = str(search or "")
         self._history.recover()
         try:
@@ -154,7 +142,7 @@ class HistoryTab:
         }
 
     def _press(self, visitor: str | None, selected: Any, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
-        """Returns updates that select the pressed run, if its first column was pressed, or else open it."""
+        """Returns updates that select the run, if the first column of its row was pressed, or else open the run."""
         id = str(next(reversed(tables.pressed_row(event)), ""))
         _, column = tables.pressed_place(event)
         if column == 0:
@@ -187,7 +175,10 @@ class HistoryTab:
         }
 
     def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> dict[Any, Any]:
-        """Returns updates that show the comparison that the address names; no change if it is shown already."""
+        """Returns updates that compare the runs named in `query`, the query of the address.
+
+        Changes nothing if the page compares them already. `chosen` is the query of the shown comparison.
+        """
         ids = links.read_query(query).get(COMPARE, "")
         if ids == links.read_query(chosen).get(COMPARE, ""):
             return {self.message: gr.skip()}
@@ -200,10 +191,7 @@ class HistoryTab:
     # ---- export and deletion
 
     def _export(self, format: str, selected: Any, search: Any) -> tuple[Any, str]:
-        """Writes the selected runs to a file, or without a selection those that match.
-
-        Returns its path, a message.
-        """
+        """Writes the selected runs, or else all that match `search`, to a file. Returns its path and a message."""
         search = str(search or "")
         try:
             ids = _ids(selected)
@@ -219,7 +207,7 @@ class HistoryTab:
         return path, tables.status(message)
 
     def _delete(self, selected: Any, search: str, request: gr.Request) -> dict[Any, Any]:
-        """Deletes the selected runs. The browser sends [] if the visitor answered no when asked by CONFIRM."""
+        """Deletes the selected runs. `selected` is [] if the visitor did not confirm."""
         try:
             deleted = self._history.delete(_ids(selected)) if selected and self._may_delete else 0
         except (HistoryError, BadInput) as error:
@@ -230,7 +218,7 @@ class HistoryTab:
         return self._clear_comparison() | self._show(search, [], request) | {self.message: message}
 
     def _results(self, ids: Sequence[str]) -> list[RunResult]:
-        """Returns the runs with these ids that are still stored, oldest first."""
+        """Returns those of these runs that are stored, oldest first."""
         results = [result for id in ids if (result := self._history.get(id)) is not None]
         return sorted(results, key=lambda result: result.started_at)
 
@@ -263,10 +251,7 @@ def _count(listed: int, stored: int, search: str) -> str:
 
 
 def _ids(selected: Any) -> list[str]:
-    """Returns each selected id once.
-
-    `selected` comes from a browser and may be anything. Raises BadInput: too many.
-    """
+    """Returns each id in `selected` once; a browser may send anything. Raises BadInput for too many ids."""
     ids = list(dict.fromkeys(id for id in selected if isinstance(id, str))) if isinstance(selected, list) else []
     if len(ids) > MAX_AT_ONCE:
         raise BadInput(f"At most {MAX_AT_ONCE} runs at once. Selected: {len(ids)}. Select fewer.")

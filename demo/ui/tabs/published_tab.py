@@ -1,6 +1,6 @@
-"""The tab Published: the tables of the Transformers guide to torch.compile, and this project's own.
+"""The tab Published: the speed-ups in the Transformers guide to torch.compile, and those measured by this project.
 
-Four drop-down lists filter the rows; the page's address holds their values. The table can search its rows, too.
+Four drop-down lists filter the rows. The page's address holds the lists' values.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,9 @@ from demo.ui.tabs.events import EVENT_OPTIONS
 from demo.ui.tabs.form import TASK_NAMES
 
 ALL = ""
-"""The value of a drop-down list that filters nothing."""
+"""The value of a drop-down list that does not filter."""
 LISTS = {"subset": "Table", "gpu": "GPU", "batch_size": "Batch size", "task": "Task"}
 FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL}
-"""The values of the lists when the page opens."""
 COLUMNS = (
     "Model", "GPU", "Batch", "Eager, ms", "Compiled, ms", "Speed-up", "torch", "Mode", "Number format",
     "Settings", "Threads", "Date", "Checkpoint", "Note",
@@ -31,7 +30,7 @@ COLUMNS = (
 EXPORTS = {"csv": published.to_csv, "json": published.to_json}
 
 Choices = dict[str, list[tuple[str, str]]]
-"""The (label, value) pairs that each list offers, by the list's name in LISTS."""
+"""Maps a list's name to the (label, value) pairs that the list offers."""
 
 
 class PublishedTab:
@@ -56,9 +55,9 @@ class PublishedTab:
         self.query = gr.Textbox("", visible=False)
         """The values of the lists, as the query of an address."""
         self.rows = gr.State(())
-        """The published rows that the table shows, in its order."""
+        """The rows in the table, in its order."""
         self.pressed = gr.Textbox("", visible=False)
-        """The query that fills the form with the run of the pressed row; '' for none."""
+        """The query of a link that fills the form with the settings of the pressed row; '' for none."""
         self.outputs = [self.scope, self.durations, self.by_batch, self.table, self.rows, *self.exports]
         self._wire(tab)
 
@@ -79,9 +78,9 @@ class PublishedTab:
         )
 
     def _update(self, request: gr.Request, query: str, *held: str) -> list[Any]:
-        """Returns the updates that show the rows which `query`, the query string of the page's address, chooses.
+        """Returns updates that show the rows chosen by `query`, the query of the page's address.
 
-        If `query` is empty, the values `held` by the drop-down lists choose the rows.
+        If it is empty, the present values of the lists, `held`, choose the rows.
         """
         if query:
             address = links.read_query(query)
@@ -89,12 +88,12 @@ class PublishedTab:
         else:
             values = dict(zip(FIRST, held, strict=True))
         choices, chosen, outputs = view(values)
-        lists = [gr.update(choices=choices[name], value=chosen[name] or choices[name][0][1]) for name in self.lists]
+        lists = [gr.update(choices=choices[name], value=chosen[name]) for name in self.lists]
         in_address = {f"published_{name}": value for name, value in chosen.items() if value != FIRST[name]}
         return [urlencode(in_address), *lists, *outputs]
 
     def _press(self, rows: Sequence[PublishedRow], event: gr.EventData) -> tuple[str, Any]:
-        """Returns the query of the pressed row, and no message; or '' and the reason why this page cannot run it."""
+        """Returns the query for `pressed`, and a message for `scope` if this page cannot run the pressed row."""
         place, _ = tables.pressed_place(event)
         if not 0 <= place < len(rows):
             return "", gr.skip()
@@ -105,17 +104,16 @@ class PublishedTab:
 
 
 def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
-    """Returns the choices of the lists, the value of each, and the updates of `PublishedTab.outputs`.
+    """Returns what the drop-down lists offer, their values, and the updates of `PublishedTab.outputs`.
 
-    `values` are by the lists' names. A value that its list does not offer becomes `ALL`.
+    `values` maps a list's name to the wanted value, which becomes ALL if the list does not offer it.
     """
     every = published.all_rows()
     choices = _choices(every, values["subset"])
     offered = {name: [value for _, value in listed] for name, listed in choices.items()}
     chosen = {name: values[name] if values[name] in offered[name] else ALL for name in LISTS}
     rows = published.select(every, **chosen)
-    alike: list[PublishedRow] = []
-    """The rows that share subset, GPU and batch size with the first row: one chart of models can show them."""
+    alike: list[PublishedRow] = []  # one chart of models can show them: subset, GPU and batch size are the same
     subset: list[PublishedRow] = []
     scope = "No row matches all of these. Choose All in one of the lists."
     if rows:
@@ -134,14 +132,13 @@ def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
 
 
 def _table(rows: Sequence[PublishedRow]) -> dict[str, Any]:
-    """Returns the update of the table, without the columns that are empty in all rows."""
     lines = list(map(_line, rows))
     used = [place for place in range(len(COLUMNS)) if any(line[place].text != "" for line in lines)]
     return tables.update([COLUMNS[place] for place in used], [[line[place] for place in used] for line in lines])
 
 
 def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
-    """Returns the choices of each list. Only GPUs, batch sizes and tasks with rows in `subset` are offered."""
+    """Returns what each list offers. Offers only those GPUs, batch sizes and tasks that have rows in `subset`."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
     every = ("All", ALL)
@@ -179,10 +176,9 @@ def _line(row: PublishedRow) -> list[tables.Cell]:
 
 
 def query_of(row: PublishedRow) -> str:
-    """Returns the query that fills the form with the settings of this row.
+    """Returns the query of a link that fills the form with this row's settings.
 
-    Raises BadInput for a checkpoint or a batch that this page does not run, or a mode that this torch does not
-    have.
+    Raises BadInput if this page or this torch cannot run them.
     """
     settings: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
     if row.measured:
@@ -196,7 +192,6 @@ def query_of(row: PublishedRow) -> str:
 
 
 def _about() -> str:
-    """Returns as Markdown how the numbers were measured, the known faults of the guide, and the sources."""
     faults = [fault for fault in published.faults() if fault["rows"] is None]
     return "\n".join(
         [

@@ -1,4 +1,7 @@
-"""The tab Sweep: choose a grid of runs, watch its cells fill, open a cell's run, stop, continue, export the table."""
+"""The tab Sweep, which runs every combination of some checkpoints, batch sizes, modes and number formats.
+
+Each combination is one run, and one cell of a table and a heat map.
+"""
 
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -14,16 +17,7 @@ from demo.present import naming, verdict
 from demo.present.charts import HeatCell, heatmap
 from demo.present.markdown import escape_markdown
 from demo.store.history import HistoryError
-from demo.sweep.grid import (
-    AXES,
-    PICTURE,
-    PRESETS,
-    Cell,
-    downloads,
-    make_cells,
-    make_specs,
-    write_table,
-)
+from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, downloads, make_cells, make_specs, write_table
 from demo.sweep.run_grid import Timing, Waiting
 from demo.ui.jobs import Supervisor, Sweep, machine_of
 from demo.ui.look import TO_OPEN_RUN, TO_SWEEP
@@ -42,10 +36,12 @@ CHOICES: dict[str, tuple[str, list[str]]] = {
     "modes": ("Modes", list(MODES)),
     "dtypes": ("Number formats", list(DTYPES)),
 }
-"""The title and the choices of each axis of the grid, by the axis' name."""
+"""Maps an axis of the grid to its title and its choices."""
 STORED_A_CELL, MAX_STORED = 20, 2000
-"""The most stored runs, newest first, that a sweep searches for finished cells: for each cell, and in all. Without
-a limit a press of Start would read the whole history into memory."""
+"""The most stored runs, newest first, in which a sweep looks for finished cells: for each cell, and in all.
+
+Without a limit, a press of Start would read the whole history into memory.
+"""
 BYTES_A_PARAMETER = 4  # the published weights are float32
 COLUMNS = (
     "Checkpoint", "Batch", "Mode", "Number format", "Result", "Eager, ms", "Compiled, ms", "State", "Id"
@@ -60,10 +56,7 @@ class SweepTab(WorkView):
     """The components of the tab Sweep and their events. Call it inside `with gr.Tab(...)`."""
 
     def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
-        """`run_tab` shows the run of a pressed cell.
-
-        `tabs` holds all tabs; `tab` is the one that this object fills.
-        """
+        """`run_tab` shows a run whose row is pressed. `tabs` holds all tabs, and `tab` is this one."""
         self._run_tab, self.tabs = run_tab, tabs
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
@@ -99,7 +92,7 @@ class SweepTab(WorkView):
         self._wire(tab, presets)
 
     def arrive(self, blocks: gr.Blocks) -> None:
-        """Connects the event that shows the visitor's sweep when the page opens. Call it once."""
+        """Shows the visitor's sweep when the page `blocks` opens. Call it once."""
         outputs = [*self._beginning, *self.axes.values(), self._weights]
         self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, outputs, **EVENT_OPTIONS))
 
@@ -120,17 +113,14 @@ class SweepTab(WorkView):
         opened.then(None, run_tab.row_run_id, js=TO_OPEN_RUN, api_visibility="private")
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        """Starts the sweep that the fields ask for, or continues it: cells with a stored result are not run again."""
+        """Starts a sweep. It also continues a stopped one, because a cell with a stored result is not run again."""
         return self._start(request, visitor, lambda name: self._sweep(values, name))
 
     def _show_refusal(self, card: Markup) -> dict[Any, Any]:
         return {self.status: card, self.work_shown: None}
 
     def _sweep(self, values: Iterable[Any], visitor: str = "") -> Sweep:
-        """Returns the sweep that Start would begin, with stored results in its cells.
-
-        Raises BadInput, HistoryError.
-        """
+        """Returns the sweep that `values` ask for, not started. Raises BadInput and HistoryError."""
         *axes, weights, fresh = values
         settings = {"weights": weights, "text": catalog.QUERIES, "prompt": catalog.PROMPT}
         specs = make_specs(dict(zip(self.axes, axes, strict=True)) | settings)
@@ -145,14 +135,13 @@ class SweepTab(WorkView):
         return Sweep(tab.runner, tab.queue, visitor, tuple(cells), stored)
 
     def _plan(self, request: gr.Request, *values: Any) -> str:
-        """Returns as Markdown what Start would do, or why Start would be refused."""
         try:
             return plan(self._sweep(values))
         except (BadInput, HistoryError) as refused:
             return tables.status(fmt.redact(str(refused)))
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """Returns updates as a page opens: the visitor's sweep, if it goes on or no page has shown its end."""
+        """Returns updates that show the visitor's sweep, if it goes on or no page has shown its end."""
         going = self.work_of(request, visitor)
         if not isinstance(going, Sweep) or (going.ended and going.delivered):
             return {self.work_shown: None}
@@ -175,7 +164,6 @@ class SweepTab(WorkView):
         return self._show_progress(going) | self._show_cells(going) | cleared
 
     def _show_progress(self, going: Sweep) -> dict[Any, Any]:
-        """Returns the update of the status line, for a sweep that goes on or has ended."""
         cells, forecast, step = going.cells, going.forecast(), "Running"
         match going.doing:
             case _ if going.ended:
@@ -194,14 +182,12 @@ class SweepTab(WorkView):
         return {self.status: f"### {so_far}\n\n{now}"}
 
     def _show_cells(self, going: Sweep) -> dict[Any, Any]:
-        """Returns updates of the heat map and the table."""
         cells = going.cells  # read once: another thread replaces the tuple, and map and table must agree
         figure = heatmap(list(map(_heat, cells)))
         rows = tables.update(COLUMNS, map(_row, cells))
         return {self.map: gr.update(value=figure, visible=figure is not None), self.table: rows}
 
     def _show_end(self, going: Sweep) -> dict[Any, Any]:
-        """Returns updates that show the end of a sweep and its table to download, or the error that ended it."""
         updates: dict[Any, Any] = {
             self.start_button: gr.update(interactive=True),
             self.stop_button: gr.update(interactive=False),
@@ -226,7 +212,7 @@ class SweepTab(WorkView):
 
 
 def plan(sweep: Sweep) -> str:
-    """Returns as Markdown what Start would do: cells to run, time, checkpoints to download."""
+    """Returns as Markdown how many cells the sweep would run, how long that takes, and what it would download."""
     missing, forecast = downloads(sweep.cells), sweep.forecast()
     stored = sum(cell.done for cell in sweep.cells)
     lines = [f"**Cells: {len(sweep.cells)}. Stored already: {stored}. To run: {forecast.cells}.**"]
@@ -249,7 +235,7 @@ def _heat(cell: Cell) -> HeatCell:
 
 
 def map_text(cell: Cell) -> tuple[str, float | None]:
-    """Returns a cell's text in the map, and its speed-up for the colour: ("1.44×", 1.44), ("OOM", None).
+    """Returns a cell's text in the heat map and the speed-up for its colour: ("1.44×", 1.44), ("OOM", None).
 
     The speed-up is None unless the verdict is faster or slower.
     """
@@ -286,7 +272,6 @@ def _row(cell: Cell) -> list[Any]:
 
 
 def _axis_fields() -> dict[str, gr.Dropdown]:
-    """Returns a multiple-choice list for each axis of the grid, by the axis' name."""
     first = _choices_of(PRESETS["smoke"]) | {"batch_sizes": ["1", "4"]}
     return {
         axis: gr.Dropdown(

@@ -1,4 +1,4 @@
-"""The tables of the page: `gr.Dataframe` with cells that sort by a number, whatever text and colour they show."""
+"""Tables of the page: `gr.Dataframe` whose cells sort by a value and show a text and a style."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -16,12 +16,12 @@ VERDICT_STYLES = {
     "faster": "background: color-mix(in srgb, var(--compiled) 25%, var(--panel))",
     "slower": "background: color-mix(in srgb, var(--eager) 35%, var(--panel))",
 }
-"""The style of a cell by its verdict; text on these colours has a contrast of 4.5:1, on the light and dark page."""
+"""Maps a verdict to the style of its cell. Text on it has a contrast of 4.5:1, on the light and the dark page."""
 
 
 class Cell(NamedTuple):
     value: Any
-    """The value by which the column sorts; `text` is shown."""
+    """What the table sorts by. The cell shows `text`."""
     text: str
     style: str = ""
 
@@ -31,10 +31,7 @@ def cell(content: Any) -> Cell:
 
 
 def make_table(elem_id: str, label: str, columns: Sequence[str], max_height: int = 640, **more: Any) -> gr.Dataframe:
-    """Returns a read-only table, its first column pinned, hidden until `update` gives it rows.
-
-    `max_height`: pixels.
-    """
+    """Returns a read-only table, hidden until `update` gives it rows. `max_height` is in pixels."""
     return gr.Dataframe(
         headers=list(columns),
         elem_id=elem_id,
@@ -48,10 +45,7 @@ def make_table(elem_id: str, label: str, columns: Sequence[str], max_height: int
 
 
 def update(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, Any]:
-    """Returns an update that fills a table, or hides it without rows.
-
-    A row has a value or a `Cell` for each column.
-    """
+    """Returns an update that fills a table, or hides it without rows. A row holds values or `Cell`s."""
     cells = [list(map(cell, row)) for row in rows]
     value = {
         "headers": list(columns),
@@ -65,12 +59,12 @@ def update(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, A
 
 
 def file(content: bytes, name: str) -> str:
-    """Writes a file with this content and name into the folder from which gradio serves, and returns its path."""
+    """Writes a file into the folder from which gradio serves, and returns its path."""
     return save_bytes_to_cache(content, name, get_upload_folder())
 
 
 def milliseconds(seconds: float | None, unknown: str = UNKNOWN) -> Cell:
-    """Returns the cell of a latency in milliseconds, "1.234" without a unit; `unknown` is the text for None."""
+    """Returns a cell that shows a time in milliseconds, without a unit. It shows `unknown` for None."""
     if seconds is None:
         return Cell(None, unknown)
     value = fmt.milliseconds(seconds)
@@ -78,13 +72,13 @@ def milliseconds(seconds: float | None, unknown: str = UNKNOWN) -> Cell:
 
 
 def pressed_row(event: gr.EventData) -> list[Any]:
-    """Returns the values of the pressed row, [] for none. A browser sends them, so they may be of any type."""
+    """Returns the values of the pressed row, [] for none. The browser sends them: each may be of any type."""
     row = event._data.get("row_value") if isinstance(event._data, dict) else None
     return row if isinstance(row, list) else []
 
 
 def pressed_place(event: gr.EventData) -> tuple[int, int]:
-    """Returns the pressed row's index in the rows as `update` got them, and the column's; (-1, -1) if unknown."""
+    """Returns the index of the pressed row in the rows that `update` got, and of the column; (-1, -1) for none."""
     match event._data:
         case {"index": [int(row), int(column)]}:
             return row, column
@@ -92,5 +86,5 @@ def pressed_place(event: gr.EventData) -> tuple[int, int]:
 
 
 def status(sentence: str) -> str:
-    """Returns a sentence as HTML for a `gr.Markdown`; screen readers read it out as it appears. '' gives ''."""
+    """Returns a sentence as HTML that screen readers read out as soon as it appears; '' for ''."""
     return f'<p role="status">{escape(sentence)}</p>' if sentence else ""

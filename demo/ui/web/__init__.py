@@ -1,1 +1,1 @@
-"""The code between a request and the page: the guard against other sites, and work-arounds for gradio."""
+"""A guard against requests of other sites, and work-arounds for gradio."""

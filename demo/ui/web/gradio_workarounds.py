@@ -1,10 +1,8 @@
-"""Work-arounds for gradio 6.31 that have no upstream issue.
+"""Work-arounds for faults of gradio 6.31 that have no issue upstream.
 
-`tests/ui/web/test_gradio_workarounds.py` fails once gradio no longer needs one of them.
-
-Other work-arounds stand in the file that needs them: `look/events.js` (names of thumbnails; downloads,
-https://github.com/gradio-app/gradio/issues/9230), `look/form.js` (the Tab key), `look/theme.py` (semi-bold
-letters), `look/figure_names.js` (names of figures, https://github.com/plotly/plotly.js/issues/6920).
+`tests/ui/web/test_gradio_workarounds.py` fails once gradio no longer needs one of them. Other work-arounds stand in
+the file that needs them: `events.js` (names of thumbnails; downloads, gradio issue 9230), `form.js` (the Tab key),
+`theme.py` (semi-bold letters), `figure_names.js` (names of figures, plotly.js issue 6920), all in `look/`.
 """
 
 import asyncio
@@ -24,16 +22,12 @@ _log = logging.getLogger(__name__)
 
 
 def start_on_busy_machine() -> None:
-    """Stops gradio from requesting its own page as it starts.
-
-    A busy machine takes longer than the three seconds that gradio allows, and gradio would then end with "localhost
-    is not accessible".
-    """
+    """Stops gradio from requesting its own page at the start, which a busy machine answers later than gradio allows."""
     gradio.networking.url_ok = lambda url: True
 
 
 POLL_SECONDS = 0.05
-"""gradio's own interval between looks into its queue on Windows. Elsewhere its looks cost a fifteenth of a core."""
+"""The time between two looks of gradio into its queue. gradio's own, shorter time costs a fifteenth of a core."""
 
 
 def set_queue(page: gr.Blocks) -> None:
@@ -53,14 +47,11 @@ def set_queue(page: gr.Blocks) -> None:
 
 MOST_SESSIONS = 2000
 CLOSED_SECONDS = 2.0
-"""A page counts as closed if it opens no new stream within this time after its stream broke off."""
+"""A page counts as closed if its stream of messages broke off and no new stream is opened within this time."""
 
 
 class Messages(dict[str, "asyncio.Queue[Any]"]):
-    """The queue of messages of each session, made at its first use.
-
-    `Queue` removes the messages of a closed page.
-    """
+    """Maps a session to its queue of messages, which is made at its first use."""
 
     def __missing__(self, session: str) -> "asyncio.Queue[Any]":
         self[session] = asyncio.Queue()
@@ -72,11 +63,11 @@ class Messages(dict[str, "asyncio.Queue[Any]"]):
         super().__setitem__(session, messages)
 
     def __delitem__(self, session: str) -> None:
-        """Does nothing. gradio deletes a session's messages when a stream breaks off; the page may still be open."""
+        """Does nothing: gradio deletes a session's messages when a stream breaks off, but the page may be open."""
 
 
 class Queue(gradio.queueing.Queue):
-    """gradio's queue, except that a broken stream ends the calls of its page only if the page opens no new stream."""
+    """gradio's queue. If a page's stream of messages breaks off, its calls end only if it opens no new stream."""
 
     async def clean_events(self, *, session_hash: str | None = None, event_id: str | None = None) -> None:
         if session_hash is None:
@@ -102,10 +93,10 @@ NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its
 
 
 class Blocks(gr.Blocks):
-    """gradio's `Blocks` with two changes.
+    """gradio's `Blocks` with two changes, both for the values of a call.
 
-    A call with wrong values is refused with a readable sentence. A field that the page has not drawn yet, so that
-    the browser sends null, gets its `first_value`.
+    Wrong values are refused with a readable sentence. A null becomes the field's first value: a browser sends null
+    for a field that it has not drawn yet.
     """
 
     async def preprocess_data(
@@ -131,7 +122,7 @@ class Blocks(gr.Blocks):
 
 
 def first_value(block: Any) -> Any:
-    """Returns the value of an untouched field: '' for a text, the preselected value of a choice, else None."""
+    """Returns the value of an untouched field: '' for text, the preselected value of a choice, else None."""
     if isinstance(block, gr.Textbox):
         return ""
     one_of_a_list = isinstance(block, gr.Dropdown) and not block.multiselect and not block.allow_custom_value

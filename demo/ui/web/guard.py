@@ -1,10 +1,8 @@
-"""Keeps other sites' pages from starting runs here through a visitor's browser, and refuses requests over 2 MB.
+"""Refuses requests that another site's page sends through a visitor's browser, and requests over 2 MB.
 
-The `Host` header shows DNS rebinding: another site's name that points to this server. `Origin`, which every browser
-sends, shows requests of another site's page. An error of gradio's routes becomes a sentence.
-
-Not covered: a Hugging Face Space, which anybody may use; programs other than browsers, as there is no log-in; a
-page that shows this page in a frame; too many requests or uploads. If these matter, put a reverse proxy in front.
+The header `Host` reveals DNS rebinding: another site's name that points to this server. The header `Origin` reveals
+requests of another site's page. Not covered: a Hugging Face Space, which anybody may use; programs other than
+browsers; a site that shows this page in a frame; too many requests. Against these, put a reverse proxy in front.
 """
 
 import ipaddress
@@ -21,14 +19,14 @@ from demo.core import format as fmt, limits
 _log = logging.getLogger(__name__)
 
 MAX_BYTES = 2_000_000
-"""The longest body of a request, except for the upload of a picture, whose size gradio limits."""
+"""The longest body of a request. It does not apply to uploaded pictures, because gradio limits their size."""
 
 
 class Guard:
-    """The ASGI middleware. It answers a refused request with a status and a sentence as JSON: {"detail": "..."}."""
+    """ASGI middleware that answers a refused or failed request with JSON: {"detail": "A sentence."}."""
 
     def __init__(self, app: ASGIApp, names: tuple[str, ...] = ()) -> None:
-        """`names` are the host names of this server, besides `localhost` and its IP addresses."""
+        """`names` are this server's host names, besides `localhost` and its IP addresses."""
         self._app = app
         self._names = names
 
@@ -60,7 +58,7 @@ class Guard:
             await JSONResponse({"detail": f"The server cannot take this request. {words}"}, 400)(scope, receive, send)
 
     def _refuse_other_sites(self, scope: Scope) -> None:
-        """Raises Refusal for a request to a host name other than this server's, or from the page of another site."""
+        """Raises Refusal if the request names another host, or comes from another site's page."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         # an IP address as the host is safe: DNS rebinding needs a name
@@ -82,7 +80,7 @@ class Guard:
 
 
 def _name(host: str) -> str:
-    """Returns a host in lower case without its port: "localhost" for "localhost:7860"."""
+    """Returns "localhost" for "LOCALHOST:7860"."""
     return re.sub(r":\d*$", "", host).lower()
 
 

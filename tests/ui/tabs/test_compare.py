@@ -18,22 +18,16 @@ def run(id: str, compiled: float, **changes: Any) -> RunResult:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
-    [(0.00107, "Whether A or B is faster is not known."), (0.0012, "A is 1.2 times as fast as B.")],
-    ids=["within", "beyond"],
+    ("times", "said"),
+    [
+        ([0.001, 0.00107], "Whether A or B is faster is not known."),
+        ([0.001, 0.00109], "A is 1.1 times as fast as B."),
+        ([0.001, 0.00109, 0.003, 0.004], "Whether A or B is faster is not known."),
+    ],
+    ids=["within", "beyond", "three pairs"],
 )
-def test_a_difference_within_the_noise_of_both_has_no_winner(seconds: float, said: str) -> None:
-    """The noise is 5.6 % of each run and 7.9 % of their quotient."""
-    both = (run("a", 0.001), run("b", seconds, freezing=True))
-    assert said in compare.conclusion([dataclasses.replace(one, spread=Spread("assumed", 0.025, 10.0)) for one in both])
-
-
-@pytest.mark.parametrize(
-    ("others", "said"), [(0, "A is 1.1 times as fast"), (2, "Whether A or B")], ids=["one", "three"]
-)
-def test_of_several_pairs_each_needs_a_larger_difference(others: int, said: str) -> None:
-    """Bonferroni's correction widens 7.9 % to 9.7 % for three pairs."""
-    times = [0.001, 0.00109, 0.003, 0.004][: 2 + others]
+def test_a_winner_is_ahead_by_more_than_the_noise(times: list[float], said: str) -> None:
+    """The noise is 7.9 % of a quotient of two runs. Bonferroni's correction makes it 9.7 % for three pairs."""
     runs = [run(str(place), time, threads=place) for place, time in enumerate(times, 1)]
     assert said in compare.conclusion([dataclasses.replace(one, spread=Spread("assumed", 0.025, 10.0)) for one in runs])
 
@@ -60,6 +54,19 @@ def test_answers_to_different_prompts_have_no_winner() -> None:
     assert "times as fast" not in compare.conclusion([text, other])
 
 
+def test_a_row_holds_the_value_of_each_run() -> None:
+    costs = (Compilation(10.0, "cold", 1), Compilation(9.0, "off", 1), Compilation(8.0, "cold", 1, partly=True))
+    runs = [run(str(place), 0.002 / (place + 1), freezing=place > 0) for place in range(3)]
+    runs = [dataclasses.replace(one, compilation=cost) for one, cost in zip(runs, costs, strict=True)]
+    rows = {name: cells for name, *cells in compare.rows(runs)}
+    assert rows["Freezing"] == ["off", "on", "on"] and "Threads" not in rows
+    assert rows["Compiled latency"] == ["2.04 ms", "1.02 ms", "0.68 ms"]
+    assert rows["First compiled call"] == ["10 s (from nothing)", "9.0 s (off)", "8.0 s (from a partly filled cache)"]
+    drawn = [(label, round(comparison.ratio, 6)) for label, comparison in compare.bars(runs).items()]
+    assert drawn[:2] == [("<b>A  no difference</b>  ", 1.0), ("<b>B  2.00×</b>  freezing", 2.0)]
+    assert ["Time to the first token", "–", "8.16 ms → 5.10 ms"] in compare.rows([runs[0], text_result()])
+
+
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize(
     "failed",
@@ -74,16 +81,14 @@ def test_a_run_without_an_answer_has_dashes(failed: RunResult, place: int) -> No
     assert list(compare.bars(pair).values())[place] is None
 
 
-def test_the_settings_in_which_runs_differ_are_named() -> None:
-    other = dataclasses.replace(ok_result().spec, freezing=True, batch_size=2)
-    assert "They differ in: batch size, freezing." in compare.conclusion([ok_result(), ok_result(spec=other)])
-
-
-def test_equal_runs_have_no_difference() -> None:
-    assert "Same settings on the same machine" in compare.conclusion([ok_result(), ok_result(id="again")])
-
-
-def test_a_setting_that_only_some_tasks_have_is_no_difference() -> None:
-    text = compare.conclusion([ok_result(), text_result(id="b")])
-    assert "checkpoint" in text and "task" in text
-    assert "channels last" not in text and "prompt" not in text
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (run("b", 0.001), "Same settings on the same machine each time."),
+        (run("b", 0.001, freezing=True, batch_size=2), "They differ in: batch size, freezing."),
+        (text_result(id="b"), "They differ in: checkpoint, task, picture."),
+    ],
+    ids=["none", "two", "only some tasks have the other settings"],
+)
+def test_the_settings_in_which_runs_differ_are_named(other: RunResult, said: str) -> None:
+    assert said in compare.conclusion([ok_result(), other])

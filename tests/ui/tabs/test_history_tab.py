@@ -40,7 +40,6 @@ def compare(page: Page, *selected: str) -> dict[Any, Any]:
 
 
 def export(page: Page, *selected: str, search: str = "") -> tuple[Any, str]:
-    """The path of the export, and a message."""
     return press(page, page.history_tab.exports["csv"], list(selected), search)
 
 
@@ -119,7 +118,7 @@ def test_no_other_number_of_runs_is_compared(page: Page, selected: str, here: in
 
 
 def open_link(page: Page, query: str, chosen: str = "") -> dict[Any, Any]:
-    """What a link brings to a page that shows the comparison of `chosen`."""
+    """Returns the updates for a link to a page that shows the comparison of `chosen`."""
     return handler(page, takes=page.history_tab.address, changes=page.history_tab.compared)(query, chosen)
 
 
@@ -173,7 +172,7 @@ def test_deleted_runs_are_gone(page: Page, history: History) -> None:
     assert updates[tab.selected]["value"] == [] and history.get("slower") is None
 
 
-@pytest.mark.parametrize("selected", [[], None, ["gone"]], ids=["none", "nothing", "gone"])
+@pytest.mark.parametrize("selected", [[], None, ["gone"]], ids=str)
 def test_without_a_selection_nothing_is_deleted(page: Page, selected: Any) -> None:
     assert delete(page, selected) == {page.history_tab.message: tables.status("No run was deleted.")}
 

@@ -19,19 +19,12 @@ from demo.ui.tabs.published_tab import FIRST
 from tools.measured_table import subset_of
 
 
-def block_of(page: Page, id: str) -> Any:
-    """A tab, or the component of this id."""
-    blocks = page.blocks.values()
-    return next(one for one in blocks if id in (getattr(one, "id", ""), getattr(one, "elem_id", "")))
-
-
 def view(**changes: str) -> dict[str, Any]:
     _, chosen, outputs = published_tab.view(FIRST | changes)
     return chosen | dict(zip(("scope", "durations", "by_batch", "table", "rows", "csv", "json"), outputs, strict=True))
 
 
 def column(table: dict[str, Any], name: str) -> list[str]:
-    """What a reader sees in this column."""
     place = table["value"]["headers"].index(name)
     return [row[place] for row in shown(table)]
 
@@ -69,7 +62,8 @@ def test_a_subset_is_called_by_words(subset: str, words: str) -> None:
 
 
 def test_empty_columns_are_left_out() -> None:
-    assert "Settings" not in view()["table"]["value"]["headers"]
+    first = view()["table"]
+    assert "Settings" not in first["value"]["headers"] and set(column(first, "Number format")) == {"float32"}
     assert set(column(view(subset="measured freezing", gpu="", batch_size="")["table"], "Settings")) == {"freezing"}
 
 
@@ -120,8 +114,7 @@ def test_a_choice_that_its_list_lacks_becomes_all() -> None:
 )
 def test_a_link_goes_before_the_lists(query: str, held: list[str], chosen: str) -> None:
     page = Page(answering(ok_result()))
-    show = handler(page, of=(block_of(page, "published"), "select"))
-    now, *lists = show(query, *held)[:5]
+    now, *lists = handler(page, takes=page.published_tab.query)(query, *held)[:5]
     assert now == chosen
     assert f"published_gpu={lists[1]['value']}" in now or lists[1]["value"] == "A100"
 

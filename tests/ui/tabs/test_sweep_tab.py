@@ -33,7 +33,6 @@ def page_of(answer: Any = None, seconds: float = 0.0) -> tuple[Page, SweepTab]:
 def start(
     page: Page, session: str = "one", fresh: bool = False, visitor: str | None = None, **axes: Any
 ) -> Iterator[dict[Any, Any]]:
-    """What pressing Start sends to the browser."""
     tab = page.sweep_tab
     values = {name: field.value for name, field in tab.axes.items()} | axes
     press_start = handler(page, of=(tab.start_button, "click"))
@@ -42,23 +41,18 @@ def start(
 
 
 def arrive(page: Page, session: str, visitor: str | None) -> dict[Any, Any]:
-    """What a page gets when it is opened."""
     load = handler(page, changes=page.sweep_tab.work_shown, of=(page, "load"))
     return load(visitor, request=from_browser(session))
 
 
-def stop(page: Page, session: str) -> None:
-    press(page, page.sweep_tab.stop_button, None, request=from_browser(session))
-
-
 def buttons(page: Page, updates: dict[Any, Any]) -> tuple[bool, bool]:
-    """Whether Start and Stop can be pressed."""
+    """Returns whether Start and Stop can be pressed."""
     tab = page.sweep_tab
     return updates[tab.start_button]["interactive"], updates[tab.stop_button]["interactive"]
 
 
 def count_values(page: Page, updates: dict[Any, Any]) -> int:
-    """How many cells have a value, in the table as in the map."""
+    """Returns how many cells have a value, in the table as in the map."""
     values = [row[4] for row in shown(updates[page.sweep_tab.table])]
     texts = [text for line in updates[page.sweep_tab.map]["value"].data[0].text for text in line]
     assert len(values) - values.count("–") == len(values) - texts.count("·")
@@ -66,7 +60,6 @@ def count_values(page: Page, updates: dict[Any, Any]) -> int:
 
 
 def run_sweep(page: Page, **asked: Any) -> Sweep:
-    """A sweep at its end, as the browser's session holds it."""
     return ended(next(start(page, **asked))[page.sweep_tab.work_shown])
 
 
@@ -74,10 +67,8 @@ def test_a_sweep_fills_its_map_cell_by_cell() -> None:
     page, tab = page_of(seconds=0.3)
     updates = list(start(page))
     counts = [count_values(page, update) for update in updates if tab.table in update]
-    assert counts == sorted(counts)
-    assert (counts[0], counts[-1]) == (0, 8)
-    assert buttons(page, updates[0]) == (False, True)
-    assert buttons(page, updates[-1]) == (True, False)
+    assert counts == sorted(counts) and (counts[0], counts[-1]) == (0, 8)
+    assert (buttons(page, updates[0]), buttons(page, updates[-1])) == ((False, True), (True, False))
     assert "8 of 8 cells finished" in updates[-1][tab.status]
     drawn = counts[1:-1]  # a chart is drawn anew only when a cell has ended
     assert len(set(drawn)) == len(drawn) < len(updates) / 2
@@ -92,7 +83,7 @@ def test_failures_fill_cells() -> None:
     page, tab = page_of(answer)
     *_, last = start(page)
     texts = [text for line in last[tab.map]["value"].data[0].text for text in line]
-    assert (texts.count("OOM"), texts.count("refused")) == (4, 1)
+    assert [texts.count(text) for text in ("OOM", "refused", "2.00×")] == [4, 1, 3]
     refused = next(row for row in shown(last[tab.table]) if row[-2] == "refused")
     assert "Not to be had" in refused[4]
     assert press_row(page, tab.table, None, row=refused)[page.run_tab.row_run_id] == ""
@@ -117,7 +108,7 @@ def test_a_stopped_sweep_exports_its_cells() -> None:
     for update in start(page):
         updates.append(update)
         if tab.table in update and count_values(page, update) >= 2:
-            stop(page, "one")
+            press(page, tab.stop_button, None, request=from_browser("one"))
     assert "Stopped" in updates[-1][tab.status]
     done = count_values(page, updates[-1])
     assert 2 <= done < 8
@@ -165,7 +156,7 @@ def test_sweeps_have_as_many_places_as_the_queue(monkeypatch) -> None:
     (refused,) = start(page, session="three")
     assert "2 others are going on here already" in refused[tab.status]
     for name, going in zip(("one", "two"), two, strict=True):
-        stop(page, name)
+        press(page, tab.stop_button, None, request=from_browser(name))
         ended(going)
 
 
