@@ -4,7 +4,6 @@ import ctypes
 import sys
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -15,29 +14,6 @@ from demo.backend import machine_probe
 NAME = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
 
 
-class Driver:
-    """CUDA's driver, with one GPU. Each function returns 0, for success."""
-
-    def cuInit(self, flags: int) -> int:
-        return 0
-
-    def cuDeviceGet(self, device: Any, place: int) -> int:
-        device._obj.value = 7
-        return place
-
-    def cuDeviceGetName(self, name: Any, length: int, device: Any) -> int:
-        name.value = NAME.encode()
-        return int(device.value != 7)
-
-    def cuDeviceTotalMem_v2(self, size: Any, device: Any) -> int:
-        size._obj.value = 5_100_273_664
-        return 0
-
-    def cuDeviceGetAttribute(self, value: Any, attribute: int, device: Any) -> int:
-        value._obj.value = {75: 8, 76: 6}[attribute]
-        return 0
-
-
 @pytest.fixture(autouse=True)
 def empty_caches(monkeypatch) -> None:
     for name in ("first_gpu", "host"):
@@ -45,9 +21,15 @@ def empty_caches(monkeypatch) -> None:
 
 
 @pytest.fixture
-def driver(monkeypatch) -> Driver:
-    """Found as libcuda.so.1."""
-    driver = Driver()
+def driver(monkeypatch) -> SimpleNamespace:
+    """CUDA's driver, found as libcuda.so.1, with one GPU: device 7 at place 0. No answer is an error."""
+    driver = SimpleNamespace(
+        cuInit=lambda flags: 0,
+        cuDeviceGet=lambda device, place: setattr(device._obj, "value", 7) or place,
+        cuDeviceGetName=lambda name, length, device: setattr(name, "value", NAME.encode()) or device.value - 7,
+        cuDeviceTotalMem_v2=lambda size, device: setattr(size._obj, "value", 5_100_273_664),
+        cuDeviceGetAttribute=lambda value, attribute, device: setattr(value._obj, "value", {75: 8, 76: 6}[attribute]),
+    )
     monkeypatch.setattr(ctypes, "CDLL", lambda name: driver)
     return driver
 
@@ -59,29 +41,23 @@ def no_nvml(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
 
 
-def test_the_gpu_is_named_by_cudas_driver(driver: Driver, no_nvml: None) -> None:
+def test_the_gpu_is_named_by_cudas_driver(driver: SimpleNamespace, no_nvml: None) -> None:
     found = machine_probe.host()
     assert (found.gpu, found.gpu_memory_bytes, found.driver) == (NAME, 5_100_273_664, None)
     assert found.compute_capability == "8.6"
 
 
-def test_a_driver_that_does_not_start_names_none(driver: Driver, monkeypatch) -> None:
-    monkeypatch.setattr(driver, "cuInit", lambda flags: 100)
+def test_a_driver_that_does_not_start_names_none(driver: SimpleNamespace) -> None:
+    driver.cuInit = lambda flags: 100
     assert machine_probe.first_gpu() is None
 
 
 @pytest.mark.parametrize(
     ("built", "works"),
-    [
-        (["sm_75", "sm_80", "sm_90a"], True),
-        (["sm_89", "sm_90"], False),
-        (["sm_50", "compute_80"], True),
-        (["sm_50", "sm_75"], False),
-    ],
-    ids=str,
+    [("sm_75 sm_80 sm_90a", True), ("sm_89 sm_90", False), ("sm_50 compute_80", True), ("sm_50 sm_75", False)],
 )
 def test_a_gpu_that_torch_has_no_code_for_is_left_alone(built, works, driver, no_nvml, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: built)
+    monkeypatch.setattr(torch.cuda, "get_arch_list", built.split)
     assert machine_probe.usable() == works
     if works:
         assert machine_probe.gpu_problem() is None
