@@ -38,7 +38,7 @@ def workload_of(
     inputs: dict[str, torch.Tensor] | None = None,
     **asked: Any,
 ) -> PictureWorkload:
-    """One without a model, whose processor makes `inputs` of any picture where they are given."""
+    """Without a model. If `inputs` are given, its processor makes them of any picture."""
     entry = catalog.find(checkpoint)
     model = SimpleNamespace(config=SimpleNamespace(id2label=labels))
     loaded = models.LoadedModel(model, processor or (lambda images, return_tensors: inputs), None, entry, [])
@@ -107,14 +107,12 @@ def test_segments_of_a_cropped_picture_land_in_its_middle() -> None:
 
 def test_the_padding_of_a_processor_does_not_shift_segments() -> None:
     name, (height, width, used_width) = "facebook/maskformer-swin-base-ade", (640, 1024, 800)
-    inputs = {
-        "pixel_values": torch.zeros(1, 3, height, width),
-        "pixel_mask": torch.zeros(1, height, width, dtype=torch.long),
-    }
-    inputs["pixel_mask"][:, :, :used_width] = 1
-    # One query that claims exactly the right half of the unpadded picture, one that claims the left.
+    mask = torch.zeros(1, height, width, dtype=torch.long)
+    mask[:, :, :used_width] = 1
+    inputs = {"pixel_values": torch.zeros(1, 3, height, width), "pixel_mask": mask}
+    # One query claims the upper left quarter of the unpadded picture, the other one its right half.
     masks = torch.full((1, 2, height, width), -10.0)
-    masks[0, 0, :, : used_width // 2] = 10.0
+    masks[0, 0, : height // 2, : used_width // 2] = 10.0
     masks[0, 1, :, used_width // 2 :] = 10.0
     classes = torch.full((1, 2, 151), -10.0)
     classes[0, 0, 3] = classes[0, 1, 7] = 10.0
@@ -122,7 +120,7 @@ def test_the_padding_of_a_processor_does_not_shift_segments() -> None:
     picture, labels = Image.new("RGB", (used_width, height)), {3: "left", 7: "right"}
     found = workload_of(name, picture, labels, processor_of(name), inputs).predictions(outputs)
     areas = {segment.label: segment.area for segment in found.segments}
-    assert areas == pytest.approx({"left": 0.5, "right": 0.5}, abs=0.01)
+    assert areas == pytest.approx({"left": 0.25, "right": 0.5}, abs=0.01)
 
 
 def test_boxes_are_in_pixels_of_the_picture_and_inside_it() -> None:

@@ -1,5 +1,7 @@
 """A log of sizes replayed: dynamo's recompiles are those that its rules give by hand."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -27,6 +29,13 @@ def without_inductor(monkeypatch) -> None:
 @pytest.fixture(scope="module")
 def network(tmp_path_factory) -> str:
     return str(tiny_vit.of_any_size(tmp_path_factory.mktemp("network")))
+
+
+def test_only_the_answer_is_on_standard_output() -> None:
+    job = "import os; from demo.backend.messages import answer_one_job as run;"
+    job += "run(lambda **job: print('a print', end='') or os.system('echo of a child') or [job, os.getpid() > 1])"
+    found = subprocess.run([sys.executable, "-c", job], input=b'{"a": 1}', capture_output=True, check=True)
+    assert found.stdout == b'[{"a": 1}, true]\n' and found.stderr == b"a printof a child\n"
 
 
 def replay_log(checkpoint: str, dynamic: str, log: str, compiled: bool = True) -> dict[str, Any]:
