@@ -110,17 +110,17 @@ def test_the_padding_of_a_processor_does_not_shift_segments() -> None:
     mask = torch.zeros(1, height, width, dtype=torch.long)
     mask[:, :, :used_width] = 1
     inputs = {"pixel_values": torch.zeros(1, 3, height, width), "pixel_mask": mask}
-    # One query claims the upper left quarter of the unpadded picture, the other one its right half.
-    masks = torch.full((1, 2, height, width), -10.0)
-    masks[0, 0, : height // 2, : used_width // 2] = 10.0
-    masks[0, 1, :, used_width // 2 :] = 10.0
+    # One query claims the upper left quarter of the unpadded picture, the other one the rest.
+    masks = torch.full((1, 2, height, width), 10.0)
+    masks[0, 0, height // 2 :] = masks[0, 0, :, used_width // 2 :] = -10.0
+    masks[0, 1, : height // 2, : used_width // 2] = -10.0
     classes = torch.full((1, 2, 151), -10.0)
     classes[0, 0, 3] = classes[0, 1, 7] = 10.0
     outputs = MaskFormerForInstanceSegmentationOutput(class_queries_logits=classes, masks_queries_logits=masks)
-    picture, labels = Image.new("RGB", (used_width, height)), {3: "left", 7: "right"}
+    picture, labels = Image.new("RGB", (used_width, height)), {3: "quarter", 7: "rest"}
     found = workload_of(name, picture, labels, processor_of(name), inputs).predictions(outputs)
     areas = {segment.label: segment.area for segment in found.segments}
-    assert areas == pytest.approx({"left": 0.25, "right": 0.5}, abs=0.01)
+    assert areas == pytest.approx({"quarter": 0.25, "rest": 0.75}, abs=0.01)
 
 
 def test_boxes_are_in_pixels_of_the_picture_and_inside_it() -> None:
