@@ -33,7 +33,7 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed"
 
 
 def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Failure]:
-    """Returns how a run ends in which `phase` raised `error`. `result` holds what the run found before."""
+    """Returns the status and the failure of a run whose `phase` raised `error`. `result`: what was found before."""
     spec, environment = result.spec, result.environment
     if is_out_of_memory(error):
         device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
@@ -49,7 +49,7 @@ def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Fa
 
 
 def with_line(error: BaseException, file: Path) -> str:
-    """Returns the error, with the line of the user's file that led to it: 'ValueError: no (mine.py, line 7)'."""
+    """Returns the error and the line of the user's file that raised it: 'ValueError: a size (mine.py, line 7)'."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({Path(error.filename or file).name}, line {error.lineno})"
     first = next(iter(str(error).splitlines()), "")
@@ -112,7 +112,7 @@ class CannotLoad(BadInput):
 
 
 def short_name(checkpoint: str) -> str:
-    """Returns the checkpoint's name for messages: of a folder its last part, so that no path is revealed."""
+    """Returns the checkpoint's name for messages: if it is a folder, only the last part, to reveal no path."""
     return Path(checkpoint).name if catalog.is_folder(checkpoint) else checkpoint
 
 
@@ -152,7 +152,7 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
 
 
 def _is_hub_failure(error: BaseException) -> bool:
-    """Returns whether the Hub did not answer, or answered with an error. A missing file is not an error."""
+    """Returns whether the Hub did not answer, or answered with an error. A missing file does not count."""
     no_answer = isinstance(error, NO_ANSWER) or type(error).__module__.startswith("http")
     failed = isinstance(error, hub_errors.HfHubHTTPError) and not isinstance(error, hub_errors.EntryNotFoundError)
     return no_answer or failed

@@ -30,7 +30,7 @@ from demo.core.machine import Environment, HostInfo
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
-"""CUDA headers that building an AOTInductor package for a GPU needs. Torch's wheels have only the first."""
+"""CUDA headers that building an AOTInductor package for a GPU needs. Torch's wheels for CUDA 13 have the first only."""
 EXTENSION = '#include <Python.h>\n#include <sstream>\nextern "C" const char *version() { return Py_GetVersion(); }\n'
 
 

@@ -1,4 +1,4 @@
-"""What a run says of its failure, and which settings it offers as the way out."""
+"""What a failed run says, and which other settings it offers."""
 
 import errno
 
@@ -47,7 +47,7 @@ def test_a_remedy_comes_with_the_settings_it_names(
 
 @pytest.mark.parametrize("error", [NO_ROOM, SafetensorError("incomplete metadata")], ids=["no room", "damaged"])
 def test_a_checkpoint_that_may_load_later_is_no_refusal(error: Exception) -> None:
-    """The error is the cause of one of transformers' own."""
+    """transformers raises an error of its own, with this one as its cause."""
     library_error = OSError("Can't load the model")
     library_error.__cause__ = error
     found = failures.load_refusal(HUB, library_error)

@@ -1,4 +1,4 @@
-"""What a waiting worker says of its machine, with made-up drivers."""
+"""What is found out about a machine, with made-up drivers, compilers and folders."""
 
 import ctypes
 import sys
@@ -112,7 +112,7 @@ def test_a_small_extension_is_built_and_removed(tmp_path, monkeypatch) -> None:
     ids=["header", "unknown", "no library"],
 )
 def test_the_reason_why_nothing_can_be_compiled(code: str, says: str, tmp_path, monkeypatch) -> None:
-    """Inductor calls a compiler that has a version and runs this shell code where it should compile."""
+    """Inductor calls a compiler that has a version, and runs this shell code instead of compiling."""
     script = tmp_path / "c++"
     script.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo c++ 1; exit; fi\n{code}\n')
     script.chmod(0o755)

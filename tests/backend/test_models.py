@@ -154,7 +154,7 @@ def test_a_wrong_entry_is_a_refusal(name: str, entries: dict, says: str, tmp_pat
 
 
 def test_a_model_of_endless_parts_is_refused_while_it_is_built() -> None:
-    """Each of its numbers is allowed, and its weights are few."""
+    """Each number in its config is allowed, and its weights are few."""
     config = EfficientNetConfig(num_block_repeats=[10**7] * 7)
     with pytest.raises(BadInput, match="more than 20,000 weight tensors"):
         models.refuse_large_model(AutoModelForImageClassification, config, "some/model")
@@ -235,7 +235,7 @@ def write_repository(checkpoint: str, folder: Path) -> Path:
 
 
 def shrunken_assets(folder: Path) -> Path:
-    """The project's config for the checkpoint that is published with a timm backbone, as small as its weights."""
+    """Writes a small version of the project's config for the checkpoint that is published with a timm backbone."""
     shipped = json.loads((catalog.config_folder(catalog.find(TIMM)) / "config.json").read_text())
     small = layout(TIMM)["config"]
     shipped |= {name: small[name] for name in shipped.keys() & small.keys() - {"backbone_config", "backbone"}}
@@ -260,7 +260,7 @@ def answer(checkpoint: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory) -> Iterator[None]:
-    """The twelve on a Hub, and the project's config for one of them, as small as its weights."""
+    """A Hub with the twelve, and a small version of the project's config for one of them."""
     folder = tmp_path_factory.mktemp("hub")
     repositories = {id: write_repository(id, folder / id) for id in TWELVE}
     with (

@@ -1,4 +1,4 @@
-"""Pictures in, labels, boxes and segments out, with models whose right answer is known; and another size, by a run."""
+"""Labels, boxes and segments from made-up outputs whose right answer is known, and the inputs from a picture."""
 
 from types import SimpleNamespace
 from typing import Any

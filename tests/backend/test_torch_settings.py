@@ -1,4 +1,4 @@
-"""How torch is told to compute, and what it says it does."""
+"""The options that are set in torch, and the settings that are read back."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ def test_a_sparse_input_has_no_memory_format() -> None:
 
 
 def test_the_attention_in_force_is_that_of_every_part() -> None:
-    """Here the backbone has another one."""
+    """Here the backbone's attention differs from the rest."""
     spec = catalog.make_spec("facebook/mask2former-swin-tiny-coco-panoptic", weights="random", device="cpu")
     with torch.device("meta"):
         model = models.load_model(spec, torch.device("meta")).model

@@ -49,7 +49,7 @@ def load(folder: Path, **asked: Any) -> TextWorkload:
 
 
 def without_cache(model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The answer's tokens and their logits, from calls over the whole text so far; of one row."""
+    """Returns the answer's tokens and their logits, of one row. Each is from a call over the whole text so far."""
     text, rows = ids, []
     for _ in range(TOKENS):
         rows.append(model(input_ids=text, use_cache=False).logits[0, -1])
@@ -98,7 +98,7 @@ def test_the_cache_lies_still(folder: Path) -> None:
 
 
 def test_prompt_and_step_are_one_graph_each_of_tensors_alone(folder: Path) -> None:
-    """A length that a sliding window keeps in a Python number would be a CUDA graph for each of its values."""
+    """A sliding window that counts its tokens in a Python number would record a CUDA graph for each number."""
     workload = load(folder / "mistral")
     graphs: list[list[type]] = []
 
@@ -197,7 +197,7 @@ def test_pieces_are_the_parts_of_the_whole_text(tokenizer: Any, tokens: list[str
 
 
 def test_a_byte_that_spoils_the_text_before_it_is_replaced_alone() -> None:
-    """A library's stream of tokens raises here: with the second byte the text of the first one is another."""
+    """The second byte changes the decoded text of the first one, and `DecodeStream` of tokenizers raises."""
     tokenizer, _ = tiny_text.byte_fallback()
     ids = [tokenizer.token_to_id(token) for token in ("<0x62>", "<0xCA>", "w")]
     assert as_text(tokenizer, ids).pieces == ("b", "", "\ufffdw")
@@ -228,7 +228,7 @@ def test_more_tokens_than_a_model_holds_are_refused(folder: Path) -> None:
 NEO = {"model_type": "gpt_neo", "architectures": ["GPTNeoForCausalLM"], "hidden_size": 16, "num_layers": 2}
 NEO |= {"num_heads": 2, "attention_types": [[["global", "local"], 1]], "max_position_embeddings": 64}
 NEO |= {"window_size": 8, "intermediate_size": 32}
-"""Its local attention counts from the end of the cache: wrong if the cache is longer than its window."""
+"""Its local attention counts from the end of the cache, which is wrong in a cache longer than the window."""
 FEW_WORDS = {"vocab_size": 40, "bos_token_id": None, "eos_token_id": None}
 
 
