@@ -33,7 +33,7 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed"
 
 
 def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Failure]:
-    """Returns the status and the failure of a run whose `phase` raised `error`. `result`: what was found before."""
+    """Returns the status and the failure of a run whose `phase` raised `error`. `result`: the run's result so far."""
     spec, environment = result.spec, result.environment
     if is_out_of_memory(error):
         device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
@@ -49,7 +49,7 @@ def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Fa
 
 
 def with_line(error: BaseException, file: Path) -> str:
-    """Returns the error and the line of the user's file that raised it: 'ValueError: a size (mine.py, line 7)'."""
+    """Returns the error and the line of the user's file that raised it: 'ValueError: bad size (mine.py, line 7)'."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({Path(error.filename or file).name}, line {error.lineno})"
     first = next(iter(str(error).splitlines()), "")
@@ -104,7 +104,7 @@ def build_remedy(message: str) -> str:
 
 
 class CannotLoad(BadInput):
-    """The Hub or a damaged file prevents a valid request for now. A run stores `failure` in its result."""
+    """A valid checkpoint cannot be loaded now: the Hub or a file has failed. A run stores `failure` in its result."""
 
     def __init__(self, what: str, remedy: str, **change: Any) -> None:
         super().__init__(f"{what} {remedy}")
@@ -128,7 +128,7 @@ def in_sentences(checkpoint: str) -> Iterator[None]:
 
 
 def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
-    """Says what is wrong with a checkpoint and what helps. CannotLoad: it may load later, or on another machine."""
+    """Returns the error to raise after a checkpoint failed to load: CannotLoad if it may load later or elsewhere."""
     name, entry, causes = short_name(checkpoint), catalog.find(checkpoint), list(_causes(error))
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")

@@ -1,7 +1,7 @@
 """Times the first compiled call in a new process: what a restarted server waits for.
 
-The compile cache is already filled; a package is loaded and called once. Not covered: importing torch, loading the
-model and the GPU's libraries, and reading from disk, because the system has the files in memory.
+The compile cache is already filled; a package is loaded and called once. Not timed: importing torch, and loading the
+model and the GPU's libraries. Nothing is read from disk, because the system has the files in memory.
 
 The process reads the arguments of `measure` as a line of JSON, and prints what `measure` returns.
 """

@@ -51,7 +51,7 @@ def replays() -> str:
 
 
 def peak() -> str:
-    """Checks that a call that allocates `PEAK_BYTES` is measured to take them, compared with an empty call."""
+    """Checks the measured memory of a call that allocates `PEAK_BYTES`, against a call that allocates nothing."""
     before, _ = profiling.peak_memory(lambda: None, GPU)
     found, _ = profiling.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
     if before is None or found is None:

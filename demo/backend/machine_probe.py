@@ -30,7 +30,7 @@ from demo.core.machine import Environment, HostInfo
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
-"""CUDA headers that building an AOTInductor package for a GPU needs. Torch's wheels for CUDA 13 have the first only."""
+"""CUDA headers that building an AOTInductor package for a GPU needs. Torch's CUDA 13 wheels contain only the first."""
 EXTENSION = '#include <Python.h>\n#include <sstream>\nextern "C" const char *version() { return Py_GetVersion(); }\n'
 
 
@@ -55,7 +55,7 @@ def usable() -> bool:
     """Returns whether torch sees a GPU, and was built with code for it.
 
     Code for compute capability 8.0 also runs on later minor versions (8.6). PTX, NVIDIA's portable code, runs on all
-    later versions. If the driver or the build does not say, `torch.cuda.is_available` decides.
+    later versions. If driver or build tell no capability, `torch.cuda.is_available` decides.
     """
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
     if gpu is None or not built:
@@ -126,7 +126,7 @@ def first_gpu() -> Gpu | None:
 
 
 def environment(device: torch.device) -> Environment:
-    """Returns the description of the machine that a result stores. For a CUDA device, makes a CUDA context."""
+    """Returns the description of the machine that a result stores. Makes a CUDA context if `device` is a GPU."""
     facts = host().facts() | {"device_name": host().cpu, "platform": platform.platform(terse=True)}
     if device.type == "cuda":
         gpu = torch.cuda.get_device_properties(device)

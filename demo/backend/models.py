@@ -35,7 +35,7 @@ MAX_LABEL = 200
 MAX_ENTRIES = 100_000
 """Most entries of a list or an object in a config. For comparison: ImageNet-21k has 21,843 labels."""
 MAX_NUMBERS = {"label|classes": MAX_ENTRIES, "layers?$|^depths?$": 1000, "^rope_theta$": 10**12, "": 10_000_000}
-"""Largest whole number in a config, by a regular expression for the number's name. The first that matches counts."""
+"""Largest whole numbers in a config, by regular expressions for their names. The first that matches counts."""
 MAX_TENSORS = 20_000
 """Most weight tensors of a model. For comparison: the largest vision models have about 2,000."""
 MAX_SIDE = 4096
@@ -60,7 +60,7 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class Source:
-    """Arguments of transformers' `from_pretrained`: `options` for all files, `weights_options` for weights alone."""
+    """Arguments of transformers' `from_pretrained`. `options` are for all files, `weights_options` for weights."""
 
     name: str
     config_name: str
@@ -225,7 +225,7 @@ def _class_of(model_type: Any) -> Any | None:
 
 
 def _without_nulls(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
-    """Drops the nulls that transformers 4 wrote and transformers 5 refuses, as a DETR's `"dilation": null`."""
+    """Drops the nulls that transformers 4 wrote and transformers 5 refuses, such as a DETR's `"dilation": null`."""
     fitted: dict[str, Any] = {}
     for name, value in entries.items():
         part = _class_of(value.get("model_type")) if isinstance(value, dict) else None

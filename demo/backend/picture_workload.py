@@ -18,7 +18,7 @@ from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
 
 CLIP_START, CLIP_END, CLIP_LENGTH = 49406, 49407, 16
-"""CLIP's tokens for the start and end of a text, and the tokens of a padded query."""
+"""CLIP's tokens for the start and the end of a text, and the length of a padded query in tokens."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PictureWorkload(Workload):
 
     @abstractmethod
     def decode(self, outputs: Any) -> Predictions:
-        """Returns the labels, boxes or segments in the model's outputs for one picture, in float32 on the CPU."""
+        """Returns the labels, boxes or segments in `outputs`: the model's, for one picture, in float32 on the CPU."""
 
     def preprocess(self) -> dict[str, torch.Tensor]:
         """Returns the model's inputs, on the CPU: `pixel_values` [1, 3, height, width], and `pixel_mask` if any.
@@ -71,20 +71,17 @@ class PictureWorkload(Workload):
         return self.preprocess()
 
     def make_batch(self) -> Batch:
-        return self._repeat(self.inputs, self.spec.batch_size)
+        return self.batch_of(Size(self.spec.batch_size))
 
     def batch_of(self, size: Size) -> Batch:
-        """Returns a batch of this size. The pixels from the processor are resized to the size's height and width."""
+        """Returns a batch of this size. If the size has a height and a width, the processor's pixels are resized to them."""
         inputs = dict(self.inputs)
         if size.height is not None and size.width is not None:
             sides = (size.height, size.width)
             inputs["pixel_values"] = torch.nn.functional.interpolate(inputs["pixel_values"], sides, mode="bilinear")
             if "pixel_mask" in inputs:
                 inputs["pixel_mask"] = torch.ones((1, *sides), dtype=inputs["pixel_mask"].dtype)
-        return self._repeat(inputs, size.batch_size)
-
-    def _repeat(self, inputs: dict[str, torch.Tensor], times: int) -> Batch:
-        repeated = {name: value.repeat(times, *[1] * (value.dim() - 1)) for name, value in inputs.items()}
+        repeated = {name: value.repeat(size.batch_size, *[1] * (value.dim() - 1)) for name, value in inputs.items()}
         return {name: on_device(value, self.spec, self.device) for name, value in repeated.items()}
 
     def predictions(self, outputs: Any) -> Predictions | None:

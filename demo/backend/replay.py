@@ -1,7 +1,7 @@
 """Times a log of input sizes, call by call, with the compiles that the calls wait for. `demo shapes` starts it.
 
 The compile cache is empty, and the eager model has run every size once. A text is one call over the whole prompt,
-without a cache of keys and values. Not covered: making the inputs, and the copy that pads a batch.
+without a cache of keys and values. Not timed: making the inputs, and the copy that pads a batch.
 
 The process reads the arguments of `run` as a line of JSON, and prints what `run` returns.
 """
@@ -44,7 +44,7 @@ def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, A
 
 
 def run(spec: RunSpec, input_file: Path, sizes: list[Size], compiled: bool, cache_folder: Path) -> dict[str, Any]:
-    """Returns what `replay` returns, {"refused": why} for sizes that do not fit the model, or {"failed": why}."""
+    """Returns what `replay` returns, {"refused": why} for bad input, or {"failed": why} if memory runs out."""
     compilation.use_empty_cache(cache_folder)
     try:
         with torch.no_grad():

@@ -110,7 +110,7 @@ class Workload(ABC):
         return model(**self.batch)
 
     def outputs(self, model: Any) -> Any:
-        """Returns the outputs to compare, of the eager model first. They are clones: a CUDA graph reuses its memory."""
+        """Returns cloned outputs, to compare eager and compiled. Must be called for the eager model first."""
         return compilation.clone_outputs(self.call(model)())
 
     def exact_outputs(self, exact: Any) -> Any:

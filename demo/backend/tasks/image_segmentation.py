@@ -81,7 +81,7 @@ load = ImageSegmentation.load
 
 
 def crop_of(processor: Any, width: int, height: int) -> tuple[float, float, float, float]:
-    """Returns the part of a picture that the processor's centre crop keeps, from 0 to 1: left, top, right, bottom."""
+    """Returns the edges of the processor's centre crop, as shares of the picture (0 to 1): left, top, right, bottom."""
     crop = getattr(processor, "crop_size", None)
     if not getattr(processor, "do_center_crop", False) or not crop:
         return (0.0, 0.0, 1.0, 1.0)

@@ -1,4 +1,4 @@
-"""A user's own model: a function of a Python file that returns `(module, inputs)`.
+"""A user's own model: a function in a Python file returns `(module, inputs)`.
 
 Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and dicts of tensors. Not covered: a `forward`
 with position-only arguments.

@@ -1,8 +1,8 @@
 """Text generation: a causal language model continues a prompt token by token, over a static cache of keys and values.
 
 A timed call is one greedy decoding step. The prefill, the call that reads the prompt, is timed separately. Not covered:
-padding, sampling, an end-of-text token, a sliding window shorter than prompt and answer, and models that keep other
-state than keys and values. Beyond longrope's original length the outputs are not compared.
+padding, sampling, an end-of-text token, a sliding window shorter than prompt and answer, models that keep other state
+than keys and values, and the comparison of an answer that exceeds longrope's original length.
 """
 
 import functools
@@ -34,14 +34,14 @@ CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.
 class Decoding:
     """A prompt, the answer to it so far, and a static cache with the keys and values of both.
 
-    Eager and compiled share one cache, and continue one answer in turns.
+    The eager and the compiled model share one cache, and continue one answer in turns.
     """
 
     def __init__(self, model: Any, prompt: torch.Tensor, tokens: int) -> None:
         """`prompt` is [batch, prompt tokens] on the model's device; `tokens` is the length of the answer."""
         self.prompt = prompt
         self.steps = tokens - 1
-        """Decoding steps of a whole answer. The prefill gives its first token."""
+        """Decoding steps of a whole answer: one fewer than its tokens, because the prefill gives the first."""
         self.step = 0
         self.first = self.token = prompt[:, -1:]
         """The answer's first token, and its latest token so far; both [batch, 1]."""
@@ -83,8 +83,8 @@ class Decoding:
     def answer(self, model: Any, forced: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the tokens of a whole answer, and the logits of its first `COMPARED_TOKENS` tokens.
 
-        Both are from the batch's first row, on the CPU: [answer tokens] and [compared tokens, vocabulary]. The model
-        reads the tokens of `forced`, [answer tokens], instead of the tokens that it chooses.
+        Both are from the batch's first row, on the CPU: [answer tokens] and [compared tokens, vocabulary]. If `forced`,
+        [answer tokens], is given, the model reads these tokens instead of those that it chose.
         """
         rows, tokens = [], []
         for index in range(self.steps + 1):
@@ -152,7 +152,7 @@ class TextWorkload(Workload):
     def outputs(self, model: Any) -> dict[str, Any]:
         """Returns the tokens of the model's answer, and its logits while it reads the tokens that eager chose.
 
-        A rounding may change the text, so `parity` is to compare the logits only: the tokens are a list, no tensor.
+        The tokens are a list, because only tensors are compared, and a rounding may change the text.
         """
         tokens, logits = self.decoding.answer(model)
         if self.decoding.eager_tokens is None:

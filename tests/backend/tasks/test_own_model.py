@@ -57,7 +57,6 @@ def by_name(): return Net(), {"x": X, "scale": 3}
 def by_mapping(): return Net(), collections.UserDict(x=X)
 def wave(): return Wave(), X
 def raising(): return Net(), torch.ones(2, 5, 8, 8)
-def wrapped(): return torch.compile(Net()), X
 def half(): return Net().bfloat16(), X
 def alone(): return Net()
 def no_module(): return X, X
@@ -116,7 +115,6 @@ def test_weights_get_the_runs_dtype_unless_they_are_complex(dtype: str, file: Pa
         ("misfit", "do not fit its module's forward: missing a required argument: 'x'"),
         ("failing", "failed: ValueError: no such size (mine.py, line 5)"),
         ("leaving", "failed: SystemExit: bye (mine.py, line 6)"),
-        ("wrapped", "is compiled already, or a part of it"),
         ("within", "is compiled already, or a part of it"),
     ],
 )
