@@ -74,7 +74,7 @@ class PictureWorkload(Workload):
         return self.batch_of(Size(self.spec.batch_size))
 
     def batch_of(self, size: Size) -> Batch:
-        """Returns a batch of this size. If the size has a height and a width, the processor's pixels are resized to them."""
+        """Returns a batch of this size. If the size has height and width, the pixels are resized to them."""
         inputs = dict(self.inputs)
         if size.height is not None and size.width is not None:
             sides = (size.height, size.width)

@@ -1,8 +1,10 @@
 """What is found out about a machine, with made-up drivers, compilers and folders."""
 
 import ctypes
+import os
 import sys
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -54,7 +56,13 @@ def test_a_driver_that_does_not_start_names_none(driver: SimpleNamespace) -> Non
 
 @pytest.mark.parametrize(
     ("built", "works"),
-    [("sm_75 sm_80 sm_90a", True), ("sm_89 sm_90", False), ("sm_50 compute_80", True), ("sm_50 sm_75", False)],
+    [
+        ("sm_86", True),
+        ("sm_75 sm_80 sm_90a", True),
+        ("sm_89 sm_90", False),
+        ("sm_50 compute_80", True),
+        ("sm_50 sm_75", False),
+    ],
 )
 def test_a_gpu_that_torch_has_no_code_for_is_left_alone(built, works, driver, no_nvml, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_arch_list", built.split)
@@ -94,6 +102,14 @@ def test_a_toolkit_without_one_of_its_headers_is_none(tmp_path, monkeypatch) -> 
             (home / "include" / header).parent.mkdir(parents=True, exist_ok=True)
             (home / "include" / header).touch()
     assert machine_probe.cuda_homes() == [complete] and machine_probe.host().cuda_toolkit == "cu13"
+
+
+def test_a_process_is_as_old_as_linux_says(monkeypatch) -> None:
+    """The 22nd field of /proc/self/stat is the start in clock ticks. The second one, a name, may hold brackets."""
+    fields = ["1", "(a) name)", *map(str, range(3, 53))]
+    monkeypatch.setattr(Path, "read_text", lambda file: " ".join(fields))
+    monkeypatch.setattr(machine_probe.time, "clock_gettime", lambda clock: 100.0)
+    assert machine_probe.seconds_since_start() == 100.0 - 22 / os.sysconf("SC_CLK_TCK")
 
 
 def test_a_small_extension_is_built_and_removed(tmp_path, monkeypatch) -> None:
