@@ -31,6 +31,12 @@ def test_a_clock_that_counts_more_than_the_gpus_work_is_found(monkeypatch) -> No
     assert "wall time" in gpu_check.clocks()
 
 
+def test_memory_that_is_not_measured_is_found(monkeypatch) -> None:
+    taken = iter([(2e8, None), (3e8, None)])
+    monkeypatch.setattr(gpu_check.profiling, "peak_memory", lambda *_: next(taken))
+    assert gpu_check.peak() == "A call that takes 268 MB shows 100 MB."
+
+
 @pytest.mark.parametrize("earlier_bytes", [0, 36 * 10**6])
 def test_an_earlier_cuda_graph_is_no_part_of_the_peak(earlier_bytes: int, monkeypatch) -> None:
     fake = FakeCuda(monkeypatch)

@@ -94,15 +94,16 @@ def test_a_centre_crop_is_where_the_processor_really_looks(width: int, height: i
     assert (right - left) * width / ((bottom - top) * height) == pytest.approx(1.0, rel=0.02)
 
 
-def test_segments_of_a_cropped_picture_land_in_its_middle() -> None:
+@pytest.mark.parametrize(("size", "axis"), [((640, 320), 0), ((320, 640), 1)], ids=["wide", "tall"])
+def test_segments_of_a_cropped_picture_land_in_its_middle(size: tuple[int, int], axis: int) -> None:
     labels = {0: "background", 1: "thing"}
     logits = torch.zeros(1, 2, 65, 65)
     logits[:, 1] = 1.0
-    cropped = workload_of(CROPPING, Image.new("RGB", (640, 320)), labels, processor_of(CROPPING))
+    cropped = workload_of(CROPPING, Image.new("RGB", size), labels, processor_of(CROPPING))
     (segment,) = cropped.predictions(SemanticSegmenterOutput(logits=logits)).segments
-    columns = base64_images.decode_mask(segment.mask_png).any(axis=0)
+    seen = base64_images.decode_mask(segment.mask_png).any(axis=axis)
     assert segment.label == "thing"
-    assert columns[320] and not columns[:150].any() and not columns[-150:].any()
+    assert seen[320] and not seen[:150].any() and not seen[-150:].any()
 
 
 def test_the_padding_of_a_processor_does_not_shift_segments() -> None:
