@@ -70,7 +70,7 @@ def test_the_answer_is_that_of_calls_without_a_cache(folder: Path, kind: str, ba
         tokens, found = decoding.answer(model)
         assert torch.equal(tokens, expected)
         torch.testing.assert_close(found, logits, rtol=1e-4, atol=1e-4)
-        workload.once(model)
+        assert workload.once(model).logits.shape[:2] == (batch, 1)
 
 
 def test_after_the_last_token_the_cache_is_rewound_to_the_prompt(folder: Path) -> None:
