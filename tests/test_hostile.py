@@ -1,4 +1,4 @@
-"""Input of somebody who means harm, or types nonsense: a documented refusal, and nothing opened, fetched, allocated."""
+"""Harmful or nonsensical input is refused in a sentence, and nothing is opened, fetched or allocated."""
 
 import contextlib
 import inspect
@@ -81,29 +81,29 @@ def test_on_a_space_a_visitor_picks_from_the_list(monkeypatch) -> None:
 # ---- limits
 
 
-@pytest.mark.parametrize(("name", "variable"), limits.VARIABLES.items())
-def test_a_limit_is_set_by_its_variable(name: str, variable: str) -> None:
-    assert getattr(limits.limits_from({variable: "7"}), name) == 7
+def test_a_limit_is_set_by_its_variable() -> None:
+    for name, variable in limits.VARIABLES.items():
+        assert getattr(limits.limits_from({variable: "7"}), name) == 7
 
 
-@pytest.mark.parametrize("typed", ["many", "-1", "0", "1e999", "9" * 5000], ids=ascii)
 @pytest.mark.parametrize("variable", [limits.VARIABLES["queue"], limits.HUB_IDS_VARIABLE])
+@pytest.mark.parametrize("typed", ["many", "-1", "1e999", "9" * 5000], ids=ascii)
 def test_a_setting_that_makes_no_sense_is_refused(variable: str, typed: str) -> None:
-    if (variable, typed) != (limits.HUB_IDS_VARIABLE, "0"):
-        with pytest.raises(BadInput, match=f"^{variable} must be .* Given: .{{,200}}$"):
-            limits.limits_from({variable: typed})
+    with pytest.raises(BadInput, match=f"^{variable} must be .* Given: .{{,200}}$"):
+        limits.limits_from({variable: typed})
 
 
-def test_hosts_and_hub_ids_are_read() -> None:
+def test_zero_is_a_switch_alone() -> None:
     read = limits.limits_from({"WORTH_COMPILING_HOSTS": "Demo.example.org, box.local", "WORTH_COMPILING_HUB_IDS": "0"})
     assert (read.hosts, read.hub_ids) == (("demo.example.org", "box.local"), False)
+    with pytest.raises(BadInput):
+        limits.limits_from({limits.VARIABLES["queue"]: "0"})
 
 
 def test_a_visitor_has_one_place_in_the_queue() -> None:
     line = RunQueue(longest=10)
-    with line.join("one"):
-        with pytest.raises(BadInput, match="Your last run is not over yet"), line.join("one"):
-            pass
+    with line.join("one"), pytest.raises(BadInput, match="Your last run is not over yet"), line.join("one"):
+        pass
 
 
 # ---- what a config claims
@@ -152,7 +152,7 @@ def test_an_error_keeps_a_files_name_and_loses_its_folder(text: str, shown: str)
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[str, list[RunSpec]]]:
-    """The page's address, and what was run on it so far."""
+    """The page's address, and the specs that were run on it so far."""
     page = Page(runner := FakeRunner(lambda spec, image: ok_result(spec=spec)))
     with serving(page) as address:
         assert (page.analytics_enabled, page.allowed_paths, page.show_error, page.share) == (False, [], False, False)
@@ -161,7 +161,7 @@ def served() -> Iterator[tuple[str, list[RunSpec]]]:
 
 
 def post(address: str, body: Any, path: str) -> tuple[int, str]:
-    """Status and text of the server's answer to bytes or JSON; if it took the call, the text of the call's answer."""
+    """Posts bytes or JSON. Returns the status and the text of the answer, or of the event if the call was taken."""
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
     url = f"{address}gradio_api/{path}"
     answer = httpx.post(url, content=sent, headers={"Content-Type": "application/json"}, timeout=30)
@@ -199,7 +199,7 @@ def test_a_call_that_does_not_fit_is_refused(path: str, body: Any, status: int, 
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A port of this machine, which nobody may have called at the end."""
+    """A port of this machine. At the end it checks that nobody has called it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
         assert select.select([server], [], [], 0)[0] == []
@@ -252,7 +252,7 @@ ANYTHING = st.none() | st.booleans() | NUMBERS | st.text(max_size=30) | st.lists
 
 
 def values_of(option: Option) -> st.SearchStrategy[Any]:
-    """Values that an option takes, and anything."""
+    """Values that the option takes, and anything else."""
     kinds = {"switch": st.booleans(), "whole": NUMBERS, "number": NUMBERS}
     good = st.sampled_from(option.values) if option.values else kinds.get(option.kind, st.text(max_size=300))
     return good | ANYTHING
@@ -303,7 +303,7 @@ GIVEN = st.sampled_from(["shapes-vit", "random", "cpu", "1", "table.csv", *TYPED
     st.lists(WORDS, max_size=1),
 )
 def test_the_command_line_answers_anything_with_a_sentence(command: str, options: list, more: list[str]) -> None:
-    """Each command up to where a model would be loaded: nothing is compiled, searched or packed."""
+    """Each command runs up to the point at which a model would be loaded."""
     output, errors = io.StringIO(), io.StringIO()
     runner = FakeRunner(lambda spec, image: ok_result(spec=spec))
     with (

@@ -1,4 +1,4 @@
-"""Turns exceptions into sentences for the user: what failed, and what to change."""
+"""Turns exceptions into sentences that tell the user what failed and what to change."""
 
 import contextlib
 import errno
@@ -26,18 +26,14 @@ from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 OTHER = "choose another checkpoint"
 NO_ANSWER = (TimeoutError, ConnectionError, hub_errors.LocalEntryNotFoundError)
 UNUSABLE_FOLDER = ("failed to map segment", *map(os.strerror, (*NO_ROOM, errno.EACCES, errno.EPERM)))
-"""Parts of messages about a folder that is full, that may not be written, or from which no program runs
-(noexec)."""
+"""Words in errors about a folder that is full, may not be written, or is mounted without execution (noexec)."""
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
-"""Parts of messages, in lower case, of errors in CUDA, C++, Linux, cuBLAS and cuDNN when memory runs out."""
+"""Words, in lower case, in the errors of CUDA, C++, Linux, cuBLAS and cuDNN when memory runs out."""
 
 
 def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Failure]:
-    """Returns the status and the Failure of a run in which `phase` raised `error`.
-
-    `result` is the result so far.
-    """
+    """Returns the status and the failure of a run whose `phase` raised `error`. `result`: the run's result so far."""
     spec, environment = result.spec, result.environment
     if is_out_of_memory(error):
         device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
@@ -53,7 +49,7 @@ def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Fa
 
 
 def with_line(error: BaseException, file: Path) -> str:
-    """Returns the error with its last line in the user's file: 'ValueError: no such size (mine.py, line 7)'."""
+    """Returns the error and the line of the user's file that raised it: 'ValueError: bad size (mine.py, line 7)'."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({Path(error.filename or file).name}, line {error.lineno})"
     first = next(iter(str(error).splitlines()), "")
@@ -63,7 +59,7 @@ def with_line(error: BaseException, file: Path) -> str:
 
 
 def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:
-    """Returns advice on a failure with this text, and the settings that the advice changes: {"dtype": "float32"}."""
+    """Returns advice for a failure with this text, and the options that it changes, as {"dtype": "float32"}."""
     if phase == "compile" and (remedy := build_remedy(text)):
         return remedy, {}
     if phase in ("compile", "time"):
@@ -91,7 +87,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def build_remedy(message: str) -> str:
-    """Returns how to repair a machine on which building code failed with this message; '' for an unknown cause."""
+    """Returns how to repair a machine that cannot build code, from the error's message; '' for an unknown cause."""
     if re.search(r"\b(Python|pyconfig)\.h\b|\bC(\+\+)? compiler|\bcc1|find .*-l", message):
         version = sysconfig.get_python_version()
         packages = f"Debian and Ubuntu: apt-get install build-essential python{version}-dev"
@@ -108,10 +104,7 @@ def build_remedy(message: str) -> str:
 
 
 class CannotLoad(BadInput):
-    """Raised for a valid request that the Hub or a damaged file prevents now.
-
-    Its `failure` goes into the result.
-    """
+    """A valid checkpoint cannot be loaded now: the Hub or a file has failed. A run stores `failure` in its result."""
 
     def __init__(self, what: str, remedy: str, **change: Any) -> None:
         super().__init__(f"{what} {remedy}")
@@ -119,13 +112,13 @@ class CannotLoad(BadInput):
 
 
 def short_name(checkpoint: str) -> str:
-    """Returns the checkpoint's name for messages: for a folder only its last part, so that no path is revealed."""
+    """Returns the checkpoint's name for messages: if it is a folder, only the last part, to reveal no path."""
     return Path(checkpoint).name if catalog.is_folder(checkpoint) else checkpoint
 
 
 @contextlib.contextmanager
 def in_sentences(checkpoint: str) -> Iterator[None]:
-    """Turns an exception from loading a checkpoint into a BadInput, unless memory ran out."""
+    """Turns any exception from loading a checkpoint into a BadInput, unless memory ran out."""
     try:
         yield
     except Exception as error:
@@ -135,7 +128,7 @@ def in_sentences(checkpoint: str) -> Iterator[None]:
 
 
 def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
-    """Returns the error to raise, with what is wrong and what helps; a CannotLoad if it may work later or elsewhere."""
+    """Returns the error to raise after a checkpoint failed to load: CannotLoad if it may load later or elsewhere."""
     name, entry, causes = short_name(checkpoint), catalog.find(checkpoint), list(_causes(error))
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
@@ -159,7 +152,7 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
 
 
 def _is_hub_failure(error: BaseException) -> bool:
-    """Returns whether the Hub did not answer, or failed for more than a missing file."""
+    """Returns whether the Hub did not answer, or answered with an error. A missing file does not count."""
     no_answer = isinstance(error, NO_ANSWER) or type(error).__module__.startswith("http")
     failed = isinstance(error, hub_errors.HfHubHTTPError) and not isinstance(error, hub_errors.EntryNotFoundError)
     return no_answer or failed
@@ -172,7 +165,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns the first sentence of the message of the library that failed; of file names the folders are cut."""
+    """Returns the first sentence of a library's error message, without the folders of files."""
     text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
     if "ignore_mismatched_sizes" in text:
         return "its weights have other shapes than its config says"

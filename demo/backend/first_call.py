@@ -1,14 +1,12 @@
-"""Times the first compiled call in a process of its own, `python -m demo.backend.first_call`, started by the worker.
+"""Times the first compiled call in a new process: what a restarted server waits for.
 
-Covered: a first call over a compile cache that another process has filled, as after the restart of a server. With a
-package: loading the package and calling it once. Not covered: importing torch, loading the model and the GPU's
-libraries, and reading from disk: the system has the files in memory.
+The compile cache is already filled; a package is loaded and called once. Not timed: importing torch, and loading the
+model and the GPU's libraries. Nothing is read from disk, because the system has the files in memory.
 
-The job is one line of JSON on standard input, the answer the last line of output: {"cost": {...}, "cache": "warm"}.
+The process reads the arguments of `measure` as a line of JSON, and prints what `measure` returns.
 """
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -17,6 +15,7 @@ from pathlib import Path
 import torch
 
 from demo.backend import compilation, compile_model, tasks, torch_settings
+from demo.backend.messages import answer_one_job
 from demo.core import codec
 from demo.core.measurement import CompileCost
 from demo.core.spec import RunSpec
@@ -25,9 +24,9 @@ TIMEOUT_SECONDS = 600.0
 
 
 def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | None) -> CompileCost:
-    """Times the first call in a new process, which finds this run's compile cache or package.
+    """Times the first call in a new process, with the compile cache or the package of this run.
 
-    Raises RuntimeError if that process fails or does not find the compiled graphs in the cache, or TimeoutExpired.
+    Raises RuntimeError if the process fails or does not find the compiled graphs in the cache, or TimeoutExpired.
     """
     torch.cuda.empty_cache()  # the other process needs room for a model of its own
     job = json.dumps(codec.plain({"spec": spec, "input_file": input_file, "package": package}))
@@ -36,14 +35,14 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | No
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
         raise RuntimeError(lines[-1][:300] if lines else f"exit code {done.returncode}")
-    answer = json.loads(done.stdout.splitlines()[-1])
-    if answer["cache"] != "warm" and spec.cached:
+    cost, cache = json.loads(done.stdout)
+    if cache != "warm" and spec.cached:
         raise RuntimeError("inductor did not find what it had compiled before")
-    return codec.from_plain(CompileCost, answer["cost"])
+    return codec.from_plain(CompileCost, cost)
 
 
 def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tuple[CompileCost, str]:
-    """Returns the cost of a first call, and the compile cache's state: 'cold', 'off', 'warm'; a package is 'warm'."""
+    """Returns the cost of a first call, and the compile cache's state: 'cold', 'off', 'warm' (also for a package)."""
     workload = tasks.load(spec, input_file)
     with torch.no_grad():
         _ = workload.batch  # made here, so that it is not timed
@@ -61,8 +60,4 @@ def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tup
 
 
 if __name__ == "__main__":
-    job = json.loads(sys.stdin.read())
-    files = (Path(job[name]) if job[name] else None for name in ("input_file", "package"))
-    cost, cache = measure(codec.from_plain(RunSpec, job["spec"]), *files)
-    print(json.dumps({"cost": codec.plain(cost), "cache": cache}), flush=True)
-    os._exit(0)  # a normal exit takes seconds that nobody should wait for: inductor's pool and CUDA's teardown
+    answer_one_job(measure)

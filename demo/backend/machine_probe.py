@@ -1,4 +1,7 @@
-"""Finds out what machine this is. Only `environment` and `compile_problem(on_gpu=True)` make a CUDA context."""
+"""Describes this machine: its hardware and compiler, and why torch cannot use them.
+
+Only `environment` and `compile_problem(on_gpu=True)` make a CUDA context.
+"""
 
 import contextlib
 import ctypes
@@ -27,12 +30,12 @@ from demo.core.machine import Environment, HostInfo
 CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
-"""Headers that an AOTInductor package for a GPU includes. Torch's wheels of CUDA 13 have only the first of them."""
+"""CUDA headers that building an AOTInductor package for a GPU needs. Torch's CUDA 13 wheels contain only the first."""
 EXTENSION = '#include <Python.h>\n#include <sstream>\nextern "C" const char *version() { return Py_GetVersion(); }\n'
 
 
 def warm_imports() -> None:
-    """Imports what the bundled checkpoints need, so that the first run does not wait for the imports."""
+    """Imports the transformers classes of the bundled checkpoints, so that the first run does not wait for them."""
     models = ("ViTForImageClassification", "SegformerForSemanticSegmentation", "RTDetrForObjectDetection")
     processors = ("ViTImageProcessorPil", "SegformerImageProcessorPil", "RTDetrImageProcessorPil")
     for name in (*models, *processors):
@@ -51,8 +54,8 @@ def seconds_since_start() -> float | None:
 def usable() -> bool:
     """Returns whether torch sees a GPU, and was built with code for it.
 
-    A build has code for a list of compute capabilities, such as 8.0. It also runs on later minor versions (8.6),
-    and with PTX, NVIDIA's portable code, on all later ones. If the driver or the build does not say, torch decides.
+    Code for compute capability 8.0 also runs on later minor versions (8.6). PTX, NVIDIA's portable code, runs on all
+    later versions. If driver or build tell no capability, `torch.cuda.is_available` decides.
     """
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
     if gpu is None or not built:
@@ -63,7 +66,7 @@ def usable() -> bool:
 
 
 def gpu_problem() -> str | None:
-    """Returns why torch cannot use this machine's GPU, and what helps; None if torch can, or there is no GPU."""
+    """Returns why torch cannot use this machine's GPU, and what helps; None if it can, or if there is no GPU."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip()
     if usable() or not visible:  # an empty variable hides the GPUs on purpose
         return None
@@ -78,7 +81,7 @@ def gpu_problem() -> str | None:
 
 
 def ask_nvml(question: Callable[[Any], Any]) -> Any:
-    """Returns what `question` returns for pynvml, NVIDIA's library; None without NVML, as in some containers."""
+    """Calls `question` with the module pynvml and returns its answer; None without NVML, as in some containers."""
     try:
         import pynvml
 
@@ -100,11 +103,10 @@ class Gpu(NamedTuple):
 
 @cache
 def first_gpu() -> Gpu | None:
-    """Returns the GPU that torch calls cuda:0, as CUDA's driver describes it; None if the driver does not say.
+    """Returns torch's cuda:0 as CUDA's driver describes it; None if the driver does not.
 
-    Unlike NVML the driver is present wherever torch can compute, respects CUDA_VISIBLE_DEVICES, and names a part of
-    a card (MIG) as torch does. The call makes no CUDA context, but starts CUDA: processes forked later cannot use
-    CUDA.
+    Unlike NVML, the driver exists wherever torch can compute, respects CUDA_VISIBLE_DEVICES, and names a part of a
+    card (MIG) as torch does. The call makes no CUDA context, but processes forked afterwards cannot use CUDA.
     """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -124,7 +126,7 @@ def first_gpu() -> Gpu | None:
 
 
 def environment(device: torch.device) -> Environment:
-    """Returns the machine as a result records it. For a CUDA device the call makes a CUDA context."""
+    """Returns the description of the machine that a result stores. Makes a CUDA context if `device` is a GPU."""
     facts = host().facts() | {"device_name": host().cpu, "platform": platform.platform(terse=True)}
     if device.type == "cuda":
         gpu = torch.cuda.get_device_properties(device)
@@ -163,11 +165,10 @@ def compiler() -> str | None:
 
 
 def compile_problem(on_gpu: bool = False) -> str | None:
-    """Builds and loads a small extension as inductor does, in a second.
+    """Returns why torch.compile cannot build code here, and what helps; None if it can.
 
-    Returns why it failed and what helps, or None.
-
-    With `on_gpu` it also compiles a Triton kernel, which makes a CUDA context.
+    Builds and loads a small C++ extension as inductor does, in about a second. With `on_gpu`, also compiles a Triton
+    kernel, which makes a CUDA context.
     """
     try:
         with tempfile.TemporaryDirectory(dir=cache_dir(), ignore_cleanup_errors=True) as folder:
@@ -186,7 +187,7 @@ def compile_problem(on_gpu: bool = False) -> str | None:
 
 
 def cuda_homes() -> list[Path]:
-    """Returns the folders with all `PACKAGE_HEADERS`: CUDA toolkits where torch looks, then those of torch's wheels."""
+    """Returns the folders that have all `PACKAGE_HEADERS`: CUDA toolkits first, then folders of torch's wheels."""
     nvcc, wheels = shutil.which("nvcc"), Path(torch.__file__).parents[1].glob("nvidia/cu[0-9]*")
     named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     homes = [Path(home) for home in (named, nvcc and Path(nvcc).parents[1], CUDA_FOLDER, *sorted(wheels)) if home]
@@ -195,7 +196,7 @@ def cuda_homes() -> list[Path]:
 
 @cache
 def host() -> HostInfo:
-    """Returns what is known of the machine without a CUDA context."""
+    """Returns what can be found out about the machine without a CUDA context."""
     can_use, toolkits, cpp_compiler = usable(), cuda_homes(), compiler()
     gpu = first_gpu() if can_use else None
     return HostInfo(

@@ -1,10 +1,15 @@
 """The worker's job, and the messages that it sends to its parent process (`demo.backend.__main__` lists them)."""
 
 import json
+import os
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
+
+from pydantic import validate_call
 
 from demo.backend import timing
 from demo.core import codec
@@ -98,3 +103,16 @@ class Events:
     def report_timing(self, done: float, **more: Any) -> None:
         """Sends the progress of the timing. `done` is the share of the timing that is over, 0 to 1."""
         self.progress("time", TIMING_STARTS + TIMING_SHARE * done, **more)
+
+
+def answer_one_job(function: Callable[..., Any]) -> None:
+    """Calls `function` with the arguments in a line of JSON on standard input, and ends the process.
+
+    Standard output is one line of JSON, what `function` returns. What libraries print goes to standard error.
+    """
+    pipe = os.dup(1)  # processes started here do not inherit it
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr  # what Python's buffer holds back would follow the last line of a traceback
+    answer = validate_call(function)(**json.loads(sys.stdin.buffer.readline()))
+    os.write(pipe, json.dumps(codec.plain(answer)).encode() + b"\n")
+    os._exit(0)  # a normal exit takes seconds that nobody should wait for: inductor's pool and CUDA's teardown

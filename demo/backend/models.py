@@ -1,7 +1,7 @@
-"""Loads the model of a spec, in eval mode, with its processor: from the Hub, a folder, or with random weights.
+"""Loads a model with its processor and tokenizer: from the Hub, a folder, or with random weights.
 
-Limits hold for a checkpoint that is not in the catalogue: the sizes of its files, its parameters, its labels, the
-pictures that its processor makes, and weights in safetensors only. Not covered: the memory that a call takes.
+A checkpoint that is not in the catalogue has limits: sizes of files, parameters, labels and processed pictures, and
+weights in safetensors only. Not covered: the memory that a call takes.
 """
 
 import copy
@@ -27,27 +27,24 @@ from demo.core.caveat import Caveat
 from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
-"""Ends of names of weights that no prediction uses, so files may lack them: Mask2Former norms Swin's stages
-instead."""
+"""Ends of the names of weights that a file may lack, because no prediction uses them."""
 TEXT_MODELS = ("owlvit", "owlv2")
-"""Model types of zero-shot detectors that take a list of short texts. Other types join the texts, each in its
-way."""
+"""Zero-shot detectors that are run here: these model types take a list of texts, others one text made of all."""
 MAX_LABEL = 200
-"""Longest label, in characters."""
+"""Most characters of a label. Longer labels are cut."""
 MAX_ENTRIES = 100_000
-"""Most entries of a list or an object in a config. ImageNet-21k has 21,843 labels."""
+"""Most entries of a list or an object in a config. For comparison: ImageNet-21k has 21,843 labels."""
 MAX_NUMBERS = {"label|classes": MAX_ENTRIES, "layers?$|^depths?$": 1000, "^rope_theta$": 10**12, "": 10_000_000}
-"""Largest whole numbers in a config, by a pattern of the number's name: the first pattern found counts."""
+"""Largest whole numbers in a config, by regular expressions for their names. The first that matches counts."""
 MAX_TENSORS = 20_000
-"""Most weight tensors of a model. The largest vision models have about two thousand."""
+"""Most weight tensors of a model. For comparison: the largest vision models have about 2,000."""
 MAX_SIDE = 4096
-"""Most pixels of a side to which a processor may resize a picture. The catalogue's processors ask for up to
-1333."""
+"""Longest side, in pixels, that a processor may give a picture. The catalogue's processors need 1333 at most."""
 MAX_TEXT_BYTES = 50_000_000
-"""Largest text file of a checkpoint. Gemma 3's tokenizer.json has 33 MB."""
+"""Largest text file of a checkpoint. For comparison: Gemma 3's tokenizer.json has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
 MAX_PARAMETER_BYTES = 8
-"""Bytes of a parameter in the widest number format of a weights file."""
+"""Bytes of a parameter in float64, the widest number format."""
 
 
 @dataclass
@@ -63,7 +60,7 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class Source:
-    """Arguments of transformers' `from_pretrained`: `options` for every file, `weights_options` for weights only."""
+    """Arguments of transformers' `from_pretrained`. `options` are for all files, `weights_options` for weights."""
 
     name: str
     config_name: str
@@ -72,10 +69,10 @@ class Source:
 
 
 def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
-    """Returns the model on `device` in the spec's dtype, in eval mode, with its processor and tokenizer.
+    """Returns the model in eval mode, on `device`, in the spec's dtype, with its processor and tokenizer.
 
-    Raises BadInput for a checkpoint of another task, with pickled weights only, or beyond a limit. Raises
-    CannotLoad if the checkpoint is unknown, gated or damaged, or if the Hub is out of reach.
+    Raises BadInput if the checkpoint is of another task, has only pickled weights, or exceeds a limit. Raises
+    CannotLoad if it is unknown, gated or damaged, or if the Hub cannot be reached.
     """
     entry = catalog.find(spec.checkpoint)
     with in_sentences(spec.checkpoint):
@@ -107,9 +104,9 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
 
 
 def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
-    """Returns a catalogue entry for a checkpoint that the catalogue lacks, made from its config.
+    """Makes an entry from the config of a checkpoint that is not in the catalogue.
 
-    Raises BadInput for a checkpoint of another task, or saved without this task's head, which would be random.
+    Raises BadInput if the checkpoint is of another task, or has no weights for this task's last layers.
     """
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
     for auto_class in tasks.BY_NAME[spec.task].auto_classes:
@@ -163,10 +160,7 @@ def _tokenizer(source: Source, options: dict[str, Any]) -> Any:
 
 
 def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
-    """Returns where the checkpoint's files are.
-
-    `entry` is None for a checkpoint that the catalogue lacks. Raises BadInput for a folder without config.json.
-    """
+    """Returns where the checkpoint's files are. Raises BadInput for a folder without config.json."""
     folder = None
     if entry is not None and (entry.bundled or spec.weights == "random"):
         folder = catalog.config_folder(entry)
@@ -191,8 +185,8 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
 def _config(source: Source) -> Any:
     """Returns the checkpoint's config, with the changes that loading and compiling need.
 
-    Raises BadInput for a config that asks for a gigantic model, ValueError for a model type that transformers
-    lacks, and what transformers raises for a wrong entry.
+    Raises BadInput if the config describes a gigantic model, ValueError if transformers does not know its model type,
+    and what transformers raises for a wrong entry.
     """
     entries, _ = PreTrainedConfig.get_config_dict(source.config_name, **source.options)
     model_type = entries.get("model_type")
@@ -216,7 +210,7 @@ def _config(source: Source) -> Any:
 
 
 def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, int]]:
-    """Yields (name, number, limit) of each whole number in a config, and of the length of each list and object."""
+    """Yields (name, number, limit) for each whole number in a config, and for the length of each list and object."""
     if isinstance(part, dict | list):
         yield f"the number of entries of {name}", len(part), MAX_ENTRIES
         for key, value in part.items() if isinstance(part, dict) else ((name, value) for value in part):
@@ -226,12 +220,12 @@ def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, in
 
 
 def _class_of(model_type: Any) -> Any | None:
-    """Returns the installed transformers' config class; None for a model type that transformers does not know."""
+    """Returns transformers' config class for the model type; None if the installed transformers has none."""
     return CONFIG_MAPPING[model_type] if isinstance(model_type, str) and model_type in CONFIG_MAPPING else None
 
 
 def _without_nulls(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
-    """Returns the entries without nulls that transformers 4 wrote and 5 refuses: a DETR's `"dilation": null`."""
+    """Drops the nulls that transformers 4 wrote and transformers 5 refuses, such as a DETR's `"dilation": null`."""
     fitted: dict[str, Any] = {}
     for name, value in entries.items():
         part = _class_of(value.get("model_type")) if isinstance(value, dict) else None
@@ -254,11 +248,11 @@ def _takes_null(kind: Any, name: str) -> bool:
     return True
 
 
-# What a checkpoint that the catalogue lacks may ask of this machine: each raises BadInput beyond a limit
+# Limits of a checkpoint that is not in the catalogue
 
 
 def refuse_large_files(source: Source) -> None:
-    """Raises BadInput for files that are too large. Asks the Hub for their sizes before one is fetched."""
+    """Raises BadInput for files that are too large. Asks the Hub for their sizes: nothing is downloaded yet."""
     if source.options.get("local_files_only"):
         return
     timeout = huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT  # by default the request would wait for ever
@@ -278,7 +272,7 @@ def refuse_large_files(source: Source) -> None:
 
 
 def refuse_pickled_parts(source: Source) -> None:
-    """Raises BadInput if an index lists weights that transformers would unpickle despite `use_safetensors`."""
+    """Raises BadInput if the index of the weights names pickles: transformers reads them despite `use_safetensors`."""
     optional = {"_raise_exceptions_for_missing_entries": False}
     index = cached_file(source.name, SAFE_WEIGHTS_INDEX_NAME, **optional, **source.options)
     parts = json.loads(Path(index).read_bytes())["weight_map"].values() if index is not None else ()
@@ -287,7 +281,7 @@ def refuse_pickled_parts(source: Source) -> None:
 
 
 def refuse_large_model(auto_class: Any, config: Any, checkpoint: str) -> None:
-    """Raises BadInput for a model with too many weights. Counts them in a model whose weights take no memory."""
+    """Raises BadInput for a model with too many weights. They are counted on torch's meta device, without memory."""
     tensors = itertools.count(1)
 
     def stop(*_: Any) -> None:
@@ -308,7 +302,7 @@ def refuse_large_model(auto_class: Any, config: Any, checkpoint: str) -> None:
 
 
 def refuse_large_inputs(processor: Any, checkpoint: str) -> None:
-    """Raises BadInput for a processor that resizes any picture to more than `MAX_SIDE` pixels a side."""
+    """Raises BadInput for a processor that makes a side of a picture longer than `MAX_SIDE`."""
     # ConvNeXT and PoolFormer resize to the size over `crop_pct` before they crop to the size.
     share = getattr(processor, "crop_pct", None) or 1
     for name in ("size", "crop_size", "pad_size", "size_divisor"):

@@ -1,4 +1,4 @@
-"""A model that is called with one picture, repeated to a batch: the base class of all picture tasks."""
+"""The base class of all picture tasks: a model that is called with one picture, repeated to a batch."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
 
 CLIP_START, CLIP_END, CLIP_LENGTH = 49406, 49407, 16
-"""CLIP's tokens for the start and the end of a text, and the length of a query in tokens, padding included."""
+"""CLIP's tokens for the start and the end of a text, and the length of a padded query in tokens."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,6 @@ class PictureWorkload(Workload):
     loaded: models.LoadedModel
     picture: Image.Image
     file: Path
-    """File that `picture` was read from."""
     outputs_read: ClassVar[tuple[str, ...]]
     """Names of the model's outputs that `decode` reads."""
 
@@ -45,16 +44,13 @@ class PictureWorkload(Workload):
 
     @abstractmethod
     def decode(self, outputs: Any) -> Predictions:
-        """Returns what the outputs say: labels, boxes or segments.
-
-        `outputs`: of one picture, in float32 on the CPU.
-        """
+        """Returns the labels, boxes or segments in `outputs`: the model's, for one picture, in float32 on the CPU."""
 
     def preprocess(self) -> dict[str, torch.Tensor]:
         """Returns the model's inputs, on the CPU: `pixel_values` [1, 3, height, width], and `pixel_mask` if any.
 
-        The queries of a zero-shot detector become `input_ids` and `attention_mask` [queries, 16]. With random
-        weights there is no tokenizer, and every query is empty: the model takes as long for it.
+        A zero-shot detector also gets its queries: `input_ids` and `attention_mask`, both [queries, 16]. With random
+        weights it has no tokenizer, so all queries are empty texts, which take the model as long.
         """
         loaded = self.loaded
         made = loaded.processor(images=[self.picture], return_tensors="pt")
@@ -75,27 +71,24 @@ class PictureWorkload(Workload):
         return self.preprocess()
 
     def make_batch(self) -> Batch:
-        return self._repeat(self.inputs, self.spec.batch_size)
+        return self.batch_of(Size(self.spec.batch_size))
 
     def batch_of(self, size: Size) -> Batch:
-        """Returns a batch of this size, with the processor's pixels resampled to its height and width."""
+        """Returns a batch of this size. If the size has height and width, the pixels are resized to them."""
         inputs = dict(self.inputs)
         if size.height is not None and size.width is not None:
             sides = (size.height, size.width)
             inputs["pixel_values"] = torch.nn.functional.interpolate(inputs["pixel_values"], sides, mode="bilinear")
             if "pixel_mask" in inputs:
                 inputs["pixel_mask"] = torch.ones((1, *sides), dtype=inputs["pixel_mask"].dtype)
-        return self._repeat(inputs, size.batch_size)
-
-    def _repeat(self, inputs: dict[str, torch.Tensor], times: int) -> Batch:
-        repeated = {name: value.repeat(times, *[1] * (value.dim() - 1)) for name, value in inputs.items()}
+        repeated = {name: value.repeat(size.batch_size, *[1] * (value.dim() - 1)) for name, value in inputs.items()}
         return {name: on_device(value, self.spec, self.device) for name, value in repeated.items()}
 
     def predictions(self, outputs: Any) -> Predictions | None:
         return None if self.spec.weights == "random" else self._decode_first(outputs)
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:
-        """Times the steps of a request around the model; with random weights, too: decoding takes time all the same."""
+        """Times what a request needs besides the model: preprocessing, the copy to the device, and decoding."""
         decoding = timing.median_of_few(lambda: images.decode(self.file), timing.CPU_CLOCK)
         return EndToEnd(
             preprocess_seconds=decoding + timing.median_of_few(self.preprocess, timing.CPU_CLOCK),
@@ -104,7 +97,6 @@ class PictureWorkload(Workload):
         )
 
     def _decode_first(self, outputs: Any) -> Predictions:
-        """Returns the predictions for the first picture of the batch."""
         read = {name: outputs[name] for name in self.outputs_read if isinstance(outputs.get(name), torch.Tensor)}
         return self.decode(type(outputs)(**{name: one[:1].detach().float().cpu() for name, one in read.items()}))
 

@@ -1,36 +1,29 @@
-"""Times a log of input sizes, call by call.
+"""Times a log of input sizes, call by call, with the compiles that the calls wait for. `demo shapes` starts it.
 
-`demo shapes` starts this process once for each strategy, such as "padded".
+The compile cache is empty, and the eager model has run every size once. A text is one call over the whole prompt,
+without a cache of keys and values. Not timed: making the inputs, and the copy that pads a batch.
 
-Covered: each call with the compile that it waits for. The compile cache is empty, and eager has run every size
-once. A text is one call over the whole prompt, without a cache of keys and values. Not covered: making the inputs,
-and the copy that pads a batch.
-
-Standard input: {"spec": ..., "input_file": ..., "sizes": [...], "compiled": true, "cache_folder": "..."}, on one
-line. Output, on one line: {"refused": why}, {"failed": why} or what `replay` returns.
+The process reads the arguments of `run` as a line of JSON, and prints what `run` returns.
 """
 
 import functools
-import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import Image
 
 from demo.backend import compilation, compile_model, tasks
+from demo.backend.messages import answer_one_job
 from demo.backend.workload import Workload
-from demo.core import codec
 from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
 
 
 def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
-    """Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}, a list entry per call.
+    """Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}.
 
-    A call that compiled or recorded a CUDA graph "waited". Raises BadInput for a size that the model does not take.
+    The lists have an entry per call. A call "waited" if it compiled or recorded a CUDA graph. Raises BadInput for a
+    size that the model does not take.
     """
     for size in dict.fromkeys(sizes):
         try:
@@ -50,11 +43,12 @@ def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, A
     return {"seconds": seconds, "waited": waited, **counts}
 
 
-def run_job(job: dict[str, Any]) -> dict[str, Any]:
-    spec, sizes = codec.from_plain(RunSpec, job["spec"]), [codec.from_plain(Size, size) for size in job["sizes"]]
+def run(spec: RunSpec, input_file: Path, sizes: list[Size], compiled: bool, cache_folder: Path) -> dict[str, Any]:
+    """Returns what `replay` returns, {"refused": why} for bad input, or {"failed": why} if memory runs out."""
+    compilation.use_empty_cache(cache_folder)
     try:
         with torch.no_grad():
-            return replay(tasks.load(spec, Path(job["input_file"])), sizes, job["compiled"])
+            return replay(tasks.load(spec, input_file), sizes, compiled)
     except BadInput as refusal:
         return {"refused": str(refusal)}
     except torch.OutOfMemoryError:
@@ -62,10 +56,4 @@ def run_job(job: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    # Prints of libraries go to standard error, not into the answer. Processes started here do not inherit `pipe`.
-    pipe = os.dup(1)
-    os.dup2(2, 1)
-    Image.MAX_IMAGE_PIXELS = None  # `demo.core.images` has a stricter limit
-    job = json.loads(sys.stdin.buffer.readline())
-    compilation.use_empty_cache(Path(job["cache_folder"]))
-    os.write(pipe, json.dumps(run_job(job)).encode() + b"\n")
+    answer_one_job(run)

@@ -1,4 +1,4 @@
-"""Sets how torch computes in this process, and reads back what is in force."""
+"""Sets torch's global options for a run, and reads back which settings are in force."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from demo.core.spec import RunSpec
 
 
 def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:
-    """Loads cuBLAS, cuDNN and torch's attention, so that no timed call does. Returns the seconds; 0 on a CPU."""
+    """Loads cuBLAS, cuDNN and torch's attention, so that no timed call has to. Returns the seconds; 0 on a CPU."""
     if device.type != "cuda":
         return 0.0
     started = time.perf_counter()
@@ -30,7 +30,7 @@ def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:
 
 
 def apply(spec: RunSpec) -> None:
-    """Sets number format, freezing, dynamic sizes and threads in torch. Call it before the model is loaded."""
+    """Sets torch's number formats, freezing, dynamic sizes and threads. To be called before the model is loaded."""
     torch.set_float32_matmul_precision("high" if spec.dtype == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = spec.dtype == "tf32"  # torch's default allows it in convolutions
     # Not an option of torch.compile: dynamo reads this switch when it traces, and makes the weights constants.
@@ -44,7 +44,7 @@ def apply(spec: RunSpec) -> None:
 
 
 def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
-    """Returns the settings in force, as {"attention": "sdpa"}: read from torch, model and batch, not from the spec."""
+    """Returns the settings in force, as {"attention": "sdpa"}, read from torch, the model and its inputs."""
     inputs, parts = tensors(batch), [one for one in model.modules() if "Attention" in type(one).__name__] or [model]
     attention = {getattr(getattr(one, "config", None), "_attn_implementation", None) for one in parts}
     pictures = [one for one in inputs if one.dim() == 4 and not one.is_contiguous()]

@@ -1,7 +1,4 @@
-"""What a run times: a model on its device, and the batch that it is called with.
-
-`demo.backend.tasks` makes a `Workload` from a spec. Each task has a subclass of its own.
-"""
+"""`Workload`: a model on its device, and the inputs of the call that a run times. Each task has a subclass."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -19,21 +16,21 @@ from demo.core.size_log import Size
 from demo.core.spec import RunSpec
 
 Batch = dict[str, Any]
-"""Keyword arguments of a call: tensors, or values that hold tensors."""
+"""Keyword arguments of a model's call: tensors, or containers of tensors."""
 
 
 def tensors(nested: Any) -> list[torch.Tensor]:
-    """Returns every tensor in a batch, or in a model's outputs, in a fixed order."""
+    """Returns every tensor in nested containers, such as a model's outputs, in a fixed order."""
     return [leaf for leaf in pytree.tree_leaves(nested) if isinstance(leaf, torch.Tensor)]
 
 
 def dtype_of(spec: RunSpec) -> torch.dtype:
-    """Returns the type that weights and inputs are stored in: float32 also for "tf32"."""
+    """Returns the dtype of weights and inputs: float32 for the number format "tf32", too."""
     return {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(spec.dtype, torch.float32)
 
 
 def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torch.Tensor:
-    """Copies an input to the device: float32 to the spec's number format, a picture to the spec's memory format."""
+    """Copies an input to the device. float32 becomes the spec's dtype, a 4-D tensor gets the spec's memory format."""
     moved = tensor.detach().to(device, dtype_of(spec) if tensor.dtype == torch.float32 else None)
     channels_last = spec.channels_last and moved.dim() == 4
     return moved.contiguous(memory_format=torch.channels_last) if channels_last else moved
@@ -41,22 +38,21 @@ def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torc
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to call the model, eager or compiled, with the seconds of its warm-up calls, the first call first."""
+    """The eager or the compiled model, the function that calls it, and the seconds of its warm-up calls in order."""
 
     call: timing.Call
     warmup: list[float]
     model: Any
-    """The model that `call` calls."""
 
 
 @dataclass(frozen=True)
 class Variants:
-    """Eager and compiled after their warm-up, ready to be timed."""
+    """The eager and the compiled model after their warm-up, ready to be timed."""
 
     eager: Variant
     compiled: Variant
     eager_warmup_again: list[float]
-    """Seconds of eager's second warm-up, after the compile: it filled the CPU's caches and warmed the machine."""
+    """Seconds of eager's second warm-up, needed because the compile filled the CPU's caches and heated the machine."""
 
     @property
     def by_name(self) -> dict[str, Variant]:
@@ -69,27 +65,27 @@ class Variants:
 @dataclass(frozen=True)
 class Workload(ABC):
     spec: RunSpec
-    """The run's spec, with the device in use: 'cpu' or 'cuda'."""
+    """The run's options. Its `device` is 'cpu' or 'cuda', never 'auto'."""
     device: torch.device
     model: Any
-    """The model before compiling, on the device, in eval mode."""
+    """The model before it is compiled, on the device, in eval mode."""
     caveats: list[Caveat] = field(default_factory=list, kw_only=True)
-    """Caveats found while loading the model."""
+    """What loading the model found that a reader of the result should know."""
 
     @abstractmethod
     def make_batch(self) -> Batch:
         """Returns the arguments of a call, on the device."""
 
     def batch_of(self, size: Size) -> Batch:
-        """Returns the arguments of a call of this size, such as batch size and height."""
+        """Returns the arguments of a call with another batch size, height and width, or length of the prompt."""
         raise NotImplementedError("a model of one's own has its sizes in its function")
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        """Returns what the outputs of one call show, as a result stores it; None if they mean nothing."""
+        """Returns what the model found, from the outputs of one call; None if the outputs mean nothing."""
         return None
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:
-        """Times the steps of a request around the model's call; None for a workload without them."""
+        """Times what a request needs besides the model's call; None if nothing."""
         return None
 
     @cached_property
@@ -105,23 +101,20 @@ class Workload(ABC):
         return self.call(self.model)
 
     def call(self, model: Any) -> timing.Call:
-        """Returns the call that is timed. `model` is the workload's model or a copy of it, compiled or not."""
+        """Returns the function that a run times. `model`: this workload's model, or its compiled copy."""
         batch = self.batch
         return lambda: model(**batch)
 
     def once(self, model: Any) -> Any:
-        """Calls `model` once with the batch. Earlier calls do not change what it returns."""
+        """Calls `model` with the batch. Earlier calls do not change the outputs."""
         return model(**self.batch)
 
     def outputs(self, model: Any) -> Any:
-        """Returns the outputs for `parity`, cloned: a CUDA graph's next call overwrites them.
-
-        Eager's come first.
-        """
+        """Returns cloned outputs, to compare eager and compiled. Must be called for the eager model first."""
         return compilation.clone_outputs(self.call(model)())
 
     def exact_outputs(self, exact: Any) -> Any:
-        """Returns the same as `outputs`, from `exact`, a copy of the model in float64."""
+        """Returns the outputs of `exact`, a float64 copy of the model, in the form of `outputs`."""
 
         def double(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.double() if tensor.is_floating_point() else tensor
@@ -129,5 +122,5 @@ class Workload(ABC):
         return exact(**pytree.tree_map_only(torch.Tensor, double, self.batch))
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
-        """Times more of eager and compiled, after their calls. Returns further fields of the result."""
+        """Times another call, eager and compiled, after the main one. Returns the fields that it adds to the result."""
         return {}

@@ -23,23 +23,23 @@ def test_after_a_check_that_fails_come_the_others(monkeypatch, capsys) -> None:
     assert [line.split(maxsplit=1)[1] for line in lines] == ["It failed: CUDA error", "Too slow.", "as expected"]
 
 
-@pytest.fixture
-def fake(monkeypatch) -> FakeCuda:
-    """A GPU of Hopper."""
+def test_a_clock_that_counts_more_than_the_gpus_work_is_found(monkeypatch) -> None:
     fake = FakeCuda(monkeypatch)
     fake.memory_moves(monkeypatch, 3.0e12)
-    return fake
-
-
-def test_a_sound_gpu_is_as_expected(fake: FakeCuda) -> None:
-    assert [check() for check in (gpu_check.clocks, gpu_check.peak)] == ["", ""]
-
-
-def test_a_clock_that_counts_more_than_the_gpus_work_is_found(fake: FakeCuda) -> None:
+    assert gpu_check.clocks() == ""
     fake.WAIT = 1.0  # type: ignore[misc]
     assert "wall time" in gpu_check.clocks()
 
 
-def test_an_earlier_cuda_graph_is_no_part_of_the_peak(fake: FakeCuda) -> None:
-    fake.pools = [{"segment_pool_id": (1, 0), "total_size": 36 * 10**6, "allocated_size": 0}]
+def test_memory_that_is_not_measured_is_found(monkeypatch) -> None:
+    taken = iter([(2e8, None), (3e8, None)])
+    monkeypatch.setattr(gpu_check.profiling, "peak_memory", lambda *_: next(taken))
+    assert gpu_check.peak() == "A call that takes 268 MB shows 100 MB."
+
+
+@pytest.mark.parametrize("earlier_bytes", [0, 36 * 10**6])
+def test_an_earlier_cuda_graph_is_no_part_of_the_peak(earlier_bytes: int, monkeypatch) -> None:
+    fake = FakeCuda(monkeypatch)
+    fake.memory_moves(monkeypatch, 3.0e12)
+    fake.pools = [{"segment_pool_id": (1, 0), "total_size": earlier_bytes, "allocated_size": 0}]
     assert gpu_check.peak() == ""

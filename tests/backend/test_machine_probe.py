@@ -1,10 +1,11 @@
-"""What a waiting worker says of its machine, with made-up drivers."""
+"""What is found out about a machine, with made-up drivers, compilers and folders."""
 
 import ctypes
+import os
 import sys
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -15,29 +16,6 @@ from demo.backend import machine_probe
 NAME = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
 
 
-class Driver:
-    """CUDA's driver, with one GPU. Each function returns 0, for success."""
-
-    def cuInit(self, flags: int) -> int:
-        return 0
-
-    def cuDeviceGet(self, device: Any, place: int) -> int:
-        device._obj.value = 7
-        return place
-
-    def cuDeviceGetName(self, name: Any, length: int, device: Any) -> int:
-        name.value = NAME.encode()
-        return int(device.value != 7)
-
-    def cuDeviceTotalMem_v2(self, size: Any, device: Any) -> int:
-        size._obj.value = 5_100_273_664
-        return 0
-
-    def cuDeviceGetAttribute(self, value: Any, attribute: int, device: Any) -> int:
-        value._obj.value = {75: 8, 76: 6}[attribute]
-        return 0
-
-
 @pytest.fixture(autouse=True)
 def empty_caches(monkeypatch) -> None:
     for name in ("first_gpu", "host"):
@@ -45,9 +23,15 @@ def empty_caches(monkeypatch) -> None:
 
 
 @pytest.fixture
-def driver(monkeypatch) -> Driver:
-    """Found as libcuda.so.1."""
-    driver = Driver()
+def driver(monkeypatch) -> SimpleNamespace:
+    """CUDA's driver, found as libcuda.so.1, with one GPU: device 7 at place 0. No answer is an error."""
+    driver = SimpleNamespace(
+        cuInit=lambda flags: 0,
+        cuDeviceGet=lambda device, place: setattr(device._obj, "value", 7) or place,
+        cuDeviceGetName=lambda name, length, device: setattr(name, "value", NAME.encode()) or device.value - 7,
+        cuDeviceTotalMem_v2=lambda size, device: setattr(size._obj, "value", 5_100_273_664),
+        cuDeviceGetAttribute=lambda value, attribute, device: setattr(value._obj, "value", {75: 8, 76: 6}[attribute]),
+    )
     monkeypatch.setattr(ctypes, "CDLL", lambda name: driver)
     return driver
 
@@ -59,29 +43,29 @@ def no_nvml(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
 
 
-def test_the_gpu_is_named_by_cudas_driver(driver: Driver, no_nvml: None) -> None:
+def test_the_gpu_is_named_by_cudas_driver(driver: SimpleNamespace, no_nvml: None) -> None:
     found = machine_probe.host()
     assert (found.gpu, found.gpu_memory_bytes, found.driver) == (NAME, 5_100_273_664, None)
     assert found.compute_capability == "8.6"
 
 
-def test_a_driver_that_does_not_start_names_none(driver: Driver, monkeypatch) -> None:
-    monkeypatch.setattr(driver, "cuInit", lambda flags: 100)
+def test_a_driver_that_does_not_start_names_none(driver: SimpleNamespace) -> None:
+    driver.cuInit = lambda flags: 100
     assert machine_probe.first_gpu() is None
 
 
 @pytest.mark.parametrize(
     ("built", "works"),
     [
-        (["sm_75", "sm_80", "sm_90a"], True),
-        (["sm_89", "sm_90"], False),
-        (["sm_50", "compute_80"], True),
-        (["sm_50", "sm_75"], False),
+        ("sm_86", True),
+        ("sm_75 sm_80 sm_90a", True),
+        ("sm_89 sm_90", False),
+        ("sm_50 compute_80", True),
+        ("sm_50 sm_75", False),
     ],
-    ids=str,
 )
 def test_a_gpu_that_torch_has_no_code_for_is_left_alone(built, works, driver, no_nvml, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: built)
+    monkeypatch.setattr(torch.cuda, "get_arch_list", built.split)
     assert machine_probe.usable() == works
     if works:
         assert machine_probe.gpu_problem() is None
@@ -120,6 +104,14 @@ def test_a_toolkit_without_one_of_its_headers_is_none(tmp_path, monkeypatch) -> 
     assert machine_probe.cuda_homes() == [complete] and machine_probe.host().cuda_toolkit == "cu13"
 
 
+def test_a_process_is_as_old_as_linux_says(monkeypatch) -> None:
+    """The 22nd field of /proc/self/stat is the start in clock ticks. The second one, a name, may hold brackets."""
+    fields = ["1", "(a) name)", *map(str, range(3, 53))]
+    monkeypatch.setattr(Path, "read_text", lambda file: " ".join(fields))
+    monkeypatch.setattr(machine_probe.time, "clock_gettime", lambda clock: 100.0)
+    assert machine_probe.seconds_since_start() == 100.0 - 22 / os.sysconf("SC_CLK_TCK")
+
+
 def test_a_small_extension_is_built_and_removed(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     assert machine_probe.compile_problem() is None
@@ -136,7 +128,7 @@ def test_a_small_extension_is_built_and_removed(tmp_path, monkeypatch) -> None:
     ids=["header", "unknown", "no library"],
 )
 def test_the_reason_why_nothing_can_be_compiled(code: str, says: str, tmp_path, monkeypatch) -> None:
-    """Inductor calls a compiler that has a version and runs this shell code where it should compile."""
+    """Inductor calls a compiler that has a version, and runs this shell code instead of compiling."""
     script = tmp_path / "c++"
     script.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo c++ 1; exit; fi\n{code}\n')
     script.chmod(0o755)

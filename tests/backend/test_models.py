@@ -33,7 +33,7 @@ NO_HUB = "http://127.0.0.1:9"
 
 
 FETCHED: list[str] = []
-"""The files that were asked for, as `stub/good/config.json`."""
+"""The files that the stub of the Hub was asked for, as `stub/good/config.json`."""
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +123,7 @@ def load(folder: str) -> models.LoadedModel:
 MODEL, PROCESSOR = "config.json", "preprocessor_config.json"
 UNKNOWN_TYPE = {"model_type": "x", "auto_map": {"AutoConfig": "code.X"}}
 DIVISOR = {"image_processor_type": "MaskFormerImageProcessor", "size_divisor": 200_000}
+LARGE = {"hidden_size": 96_000, "intermediate_size": 400_000}
 OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
 
 
@@ -133,11 +134,7 @@ OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
         (MODEL, OTHER_LABELS, "its weights have other shapes than its config says"),
         (MODEL, {"architectures": ["ViTModel"]}, "is a ViTModel, which does not do image classification here"),
         (MODEL, UNKNOWN_TYPE, "its config's model_type, 'x'. Choose"),
-        (
-            MODEL,
-            {"hidden_size": 96_000, "intermediate_size": 400_000},
-            "is a model of more than 2,000,000,000 parameters",
-        ),
+        (MODEL, LARGE, "is a model of more than 2,000,000,000 parameters"),
         (PROCESSOR, {"size": {"height": 64}}, "size must have one of"),
         (PROCESSOR, {"size": {"height": 200_000, "width": 200_000}}, "more than 4096 pixels a side"),
         (PROCESSOR, DIVISOR, "more than 4096 pixels a side"),
@@ -157,7 +154,7 @@ def test_a_wrong_entry_is_a_refusal(name: str, entries: dict, says: str, tmp_pat
 
 
 def test_a_model_of_endless_parts_is_refused_while_it_is_built() -> None:
-    """Each of its numbers is allowed, and its weights are few."""
+    """Each number in its config is allowed, and its weights are few."""
     config = EfficientNetConfig(num_block_repeats=[10**7] * 7)
     with pytest.raises(BadInput, match="more than 20,000 weight tensors"):
         models.refuse_large_model(AutoModelForImageClassification, config, "some/model")
@@ -228,22 +225,20 @@ def write_repository(checkpoint: str, folder: Path) -> Path:
     else:
         torch.save(weights, folder / published["file"])
     if catalog.find(checkpoint).takes_text:
-        (folder / "vocab.json").write_text(json.dumps(old_layouts.VOCABULARY))
-        (folder / "merges.txt").write_text("#version: 0.2\n")
         special = {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
+        tokenizer = {"tokenizer_class": "CLIPTokenizer", "do_lower_case": True, "model_max_length": 16, **special}
+        (folder / "merges.txt").write_text("#version: 0.2\n")
+        (folder / "vocab.json").write_text(json.dumps(old_layouts.VOCABULARY))
         (folder / "special_tokens_map.json").write_text(json.dumps(special))
-        (folder / "tokenizer_config.json").write_text(
-            json.dumps({"tokenizer_class": "CLIPTokenizer", "do_lower_case": True, "model_max_length": 16, **special})
-        )
+        (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     return folder
 
 
 def shrunken_assets(folder: Path) -> Path:
-    """The project's config for the checkpoint that is published with a timm backbone, as small as its weights."""
+    """Writes a small version of the project's config for the checkpoint that is published with a timm backbone."""
     shipped = json.loads((catalog.config_folder(catalog.find(TIMM)) / "config.json").read_text())
     small = layout(TIMM)["config"]
-    for name in shipped.keys() & small.keys() - {"backbone_config", "backbone"}:
-        shipped[name] = small[name]
+    shipped |= {name: small[name] for name in shipped.keys() & small.keys() - {"backbone_config", "backbone"}}
     shipped["backbone_config"] |= {"depths": [1] * 4, "hidden_sizes": [16, 16, 32, 32], "embedding_size": 16}
     place = folder / "configs" / TIMM.replace("/", "--")
     place.mkdir(parents=True)
@@ -265,7 +260,7 @@ def answer(checkpoint: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory) -> Iterator[None]:
-    """The twelve on a Hub, and the project's config for one of them, as small as its weights."""
+    """A Hub with the twelve, and a small version of the project's config for one of them."""
     folder = tmp_path_factory.mktemp("hub")
     repositories = {id: write_repository(id, folder / id) for id in TWELVE}
     with (

@@ -1,4 +1,4 @@
-"""Pictures in, labels, boxes and segments out, with models whose right answer is known; and another size, by a run."""
+"""Labels, boxes and segments from made-up outputs whose right answer is known, and the inputs from a picture."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -38,7 +38,7 @@ def workload_of(
     inputs: dict[str, torch.Tensor] | None = None,
     **asked: Any,
 ) -> PictureWorkload:
-    """One without a model, whose processor makes `inputs` of any picture where they are given."""
+    """Without a model. If `inputs` are given, its processor makes them of any picture."""
     entry = catalog.find(checkpoint)
     model = SimpleNamespace(config=SimpleNamespace(id2label=labels))
     loaded = models.LoadedModel(model, processor or (lambda images, return_tensors: inputs), None, entry, [])
@@ -94,35 +94,34 @@ def test_a_centre_crop_is_where_the_processor_really_looks(width: int, height: i
     assert (right - left) * width / ((bottom - top) * height) == pytest.approx(1.0, rel=0.02)
 
 
-def test_segments_of_a_cropped_picture_land_in_its_middle() -> None:
+@pytest.mark.parametrize(("size", "axis"), [((640, 320), 0), ((320, 640), 1)], ids=["wide", "tall"])
+def test_segments_of_a_cropped_picture_land_in_its_middle(size: tuple[int, int], axis: int) -> None:
     labels = {0: "background", 1: "thing"}
     logits = torch.zeros(1, 2, 65, 65)
     logits[:, 1] = 1.0
-    cropped = workload_of(CROPPING, Image.new("RGB", (640, 320)), labels, processor_of(CROPPING))
+    cropped = workload_of(CROPPING, Image.new("RGB", size), labels, processor_of(CROPPING))
     (segment,) = cropped.predictions(SemanticSegmenterOutput(logits=logits)).segments
-    columns = base64_images.decode_mask(segment.mask_png).any(axis=0)
+    seen = base64_images.decode_mask(segment.mask_png).any(axis=axis)
     assert segment.label == "thing"
-    assert columns[320] and not columns[:150].any() and not columns[-150:].any()
+    assert seen[320] and not seen[:150].any() and not seen[-150:].any()
 
 
 def test_the_padding_of_a_processor_does_not_shift_segments() -> None:
     name, (height, width, used_width) = "facebook/maskformer-swin-base-ade", (640, 1024, 800)
-    inputs = {
-        "pixel_values": torch.zeros(1, 3, height, width),
-        "pixel_mask": torch.zeros(1, height, width, dtype=torch.long),
-    }
-    inputs["pixel_mask"][:, :, :used_width] = 1
-    # One query that claims exactly the right half of the unpadded picture, one that claims the left.
-    masks = torch.full((1, 2, height, width), -10.0)
-    masks[0, 0, :, : used_width // 2] = 10.0
-    masks[0, 1, :, used_width // 2 :] = 10.0
+    mask = torch.zeros(1, height, width, dtype=torch.long)
+    mask[:, :, :used_width] = 1
+    inputs = {"pixel_values": torch.zeros(1, 3, height, width), "pixel_mask": mask}
+    # One query claims the upper left quarter of the unpadded picture, the other one the rest.
+    masks = torch.full((1, 2, height, width), 10.0)
+    masks[0, 0, height // 2 :] = masks[0, 0, :, used_width // 2 :] = -10.0
+    masks[0, 1, : height // 2, : used_width // 2] = -10.0
     classes = torch.full((1, 2, 151), -10.0)
     classes[0, 0, 3] = classes[0, 1, 7] = 10.0
     outputs = MaskFormerForInstanceSegmentationOutput(class_queries_logits=classes, masks_queries_logits=masks)
-    picture, labels = Image.new("RGB", (used_width, height)), {3: "left", 7: "right"}
+    picture, labels = Image.new("RGB", (used_width, height)), {3: "quarter", 7: "rest"}
     found = workload_of(name, picture, labels, processor_of(name), inputs).predictions(outputs)
     areas = {segment.label: segment.area for segment in found.segments}
-    assert areas == pytest.approx({"left": 0.5, "right": 0.5}, abs=0.01)
+    assert areas == pytest.approx({"quarter": 0.25, "rest": 0.75}, abs=0.01)
 
 
 def test_boxes_are_in_pixels_of_the_picture_and_inside_it() -> None:

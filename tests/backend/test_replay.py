@@ -1,5 +1,7 @@
-"""A log of sizes replayed: dynamo's recompiles are those that its rules give by hand."""
+"""A log of sizes replayed: dynamo recompiles exactly when its rules say so."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -27,6 +29,13 @@ def without_inductor(monkeypatch) -> None:
 @pytest.fixture(scope="module")
 def network(tmp_path_factory) -> str:
     return str(tiny_vit.of_any_size(tmp_path_factory.mktemp("network")))
+
+
+def test_only_the_answer_is_on_standard_output() -> None:
+    job = "import os; from demo.backend.messages import answer_one_job as run;"
+    job += "run(lambda **job: print('a print', end='') or os.system('echo of a child') or [job, os.getpid() > 1])"
+    found = subprocess.run([sys.executable, "-c", job], input=b'{"a": 1}', capture_output=True, check=True)
+    assert found.stdout == b'[{"a": 1}, true]\n' and found.stderr == b"a printof a child\n"
 
 
 def replay_log(checkpoint: str, dynamic: str, log: str, compiled: bool = True) -> dict[str, Any]:
@@ -57,7 +66,7 @@ def test_recompiles_follow_dynamos_rules(checkpoint: str, dynamic: str, log: str
 
 
 def test_a_call_that_records_a_cuda_graph_has_waited(network: str, monkeypatch) -> None:
-    """Here the second one: the first call of a size runs as it is."""
+    """The second call records: the first call of a size runs without a CUDA graph."""
     recordings = iter([0, 0, 0, 0, 1, 1, 1])  # when the log begins, then before and after each call
     monkeypatch.setattr(compilation, "cuda_graph_recordings", lambda: next(recordings))
     assert replay_log(network, "off", "1\n1\n1")["waited"] == [True, True, False]

@@ -157,7 +157,7 @@ def test_a_first_call_comes_after_what_is_no_part_of_it(
 def test_frozen_graphs_that_are_not_in_the_cache_are_no_warm_call_on_a_gpu(
     device: str, refused: bool, monkeypatch
 ) -> None:
-    answer = json.dumps({"cache": "off", "cost": {"first_call_seconds": 9.0, "parts": {}}})
+    answer = json.dumps([{"first_call_seconds": 9.0, "parts": {}}, "off"])
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0, stdout=answer))
     spec = catalog.make_spec("shapes-vit", device=device, freezing=True)
     with pytest.raises(RuntimeError, match="did not find") if refused else contextlib.nullcontext():

@@ -1,4 +1,4 @@
-"""How torch is told to compute, and what it says it does."""
+"""The options that are set in torch, and the settings that are read back."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -39,8 +39,7 @@ def test_tf32_is_float32_in_memory_and_allowed_in_products(dtype: str, precision
 def test_freezing_is_set_for_the_whole_process(freezing: bool) -> None:
     torch_settings.apply(spec(freezing=freezing))
     assert torch._inductor.config.freezing is freezing
-    in_force = torch_settings.in_force(torch.nn.Linear(2, 2), {"pixel_values": torch.ones(1, 3, 2, 2)})
-    assert in_force.get("freezing") == ("on" if freezing else None)
+    assert ("freezing" in torch_settings.in_force(torch.nn.Linear(2, 2), {"x": torch.ones(2)})) is freezing
 
 
 def test_threads_are_set_if_asked_for() -> None:
@@ -56,8 +55,8 @@ def test_threads_are_set_if_asked_for() -> None:
 def test_what_is_in_force_is_read_back_from_the_model(channels_last: bool, attention: str, monkeypatch) -> None:
     monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
     monkeypatch.setenv("GOMP_SPINCOUNT", "3000")
-    asked = spec(channels_last=channels_last, attention=attention, dtype="bfloat16", batch_size=2)
-    loaded = tasks.load(asked, SCENE)
+    options = {"channels_last": channels_last, "attention": attention, "dtype": "bfloat16", "batch_size": 2}
+    loaded = tasks.load(spec(**options), SCENE)
     with torch.compiler.config.patch(cache_key_tag="avx2"):
         in_force = torch_settings.in_force(loaded.model, loaded.batch)
     assert in_force == {
@@ -76,7 +75,7 @@ def test_a_sparse_input_has_no_memory_format() -> None:
 
 
 def test_the_attention_in_force_is_that_of_every_part() -> None:
-    """Here the backbone has another one."""
+    """Here the backbone's attention differs from the rest."""
     spec = catalog.make_spec("facebook/mask2former-swin-tiny-coco-panoptic", weights="random", device="cpu")
     with torch.device("meta"):
         model = models.load_model(spec, torch.device("meta")).model

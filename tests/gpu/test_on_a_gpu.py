@@ -22,9 +22,9 @@ SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 FULL_SIZE = "google/vit-base-patch16-224"
 GPU = torch.device("cuda")
 SPARED_BYTES = 2_000_000_000
-"""Left free by the out-of-memory test: enough for a context, too little for a batch of 256."""
+"""The out-of-memory test leaves this free: enough for a CUDA context, too little for a batch of 256."""
 CONTEXT_BYTES = 300_000_000
-"""Free memory that another process's end may leave unexplained."""
+"""Free memory may differ by this much after another process has ended."""
 
 
 def spec_of(checkpoint: str = "shapes-vit", **asked: Any) -> RunSpec:
@@ -91,7 +91,7 @@ def test_cancelling_frees_the_memory() -> None:
 
 
 def relative_error(spec: RunSpec) -> float:
-    """Of a matrix product in the spec's number format, against float64."""
+    """Returns the error of a matrix product in the spec's number format, as a share of the product in float64."""
     torch_settings.apply(spec)
     torch.manual_seed(0)
     left, right = (torch.randn(1024, 1024, device=GPU, dtype=torch.float64) for _ in range(2))

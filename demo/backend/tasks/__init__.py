@@ -1,4 +1,4 @@
-"""Makes what a run times, a workload, from its spec: the file named after the spec's task has a function `load`."""
+"""Loads the model and the inputs of a run: each task has a file of its own here, with a function `load`."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -17,10 +17,10 @@ LOADERS = {name: import_module(f"{__name__}.{name.replace('-', '_')}").load for 
 
 
 def load(spec: RunSpec, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None) -> Workload:
-    """Sets how torch computes in this process, and loads the model on the device that the spec asks for.
+    """Sets torch's global options for the run, and loads its model on the device that the spec names.
 
-    `file` is the picture, if the model sees one. `on_image` gets what a result keeps of the picture, before the
-    model is loaded. Raises BadInput if the model cannot be run as asked, or not on this machine.
+    `file` is the picture, if the model sees one. `on_image` is called with the picture's facts before the model is
+    loaded. Raises BadInput if the model cannot be run as asked, or not on this machine.
     """
     spec = refusals.resolve(spec, machine_probe.host())
     torch_settings.apply(spec)

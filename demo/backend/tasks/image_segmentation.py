@@ -1,4 +1,4 @@
-"""Image segmentation: masks of classes, of objects, or of both (semantic, instance, panoptic)."""
+"""Image segmentation: masks of classes (semantic), of objects (instance), or of both (panoptic)."""
 
 import re
 from dataclasses import replace
@@ -15,7 +15,7 @@ from demo.core.outputs import Predictions, Segment
 
 SEGMENTATIONS = ("semantic", "instance", "panoptic")
 MIN_SEGMENT = 0.002
-"""Least share of the image, 0 to 1, of a semantic class. A smaller class is left out as stray pixels."""
+"""A class that covers a smaller share of the picture (0 to 1) is left out as stray pixels. Semantic masks only."""
 MAX_SEGMENTS = 40
 
 
@@ -24,10 +24,9 @@ class ImageSegmentation(PictureWorkload):
 
     @classmethod
     def load(cls, *asked: Any) -> "ImageSegmentation":
-        """Loads the model.
+        """Loads the model. A checkpoint's name decides how its outputs are decoded, if the catalogue does not.
 
-        If the catalogue does not say how to decode the outputs, the checkpoint's name decides: a universal model
-        does all three `SEGMENTATIONS`, and its config does not say for which it was trained.
+        Universal models can do all three `SEGMENTATIONS`. Their configs do not say for which one they were trained.
         """
         workload = super().load(*asked)
         checkpoint = workload.loaded.checkpoint
@@ -82,7 +81,7 @@ load = ImageSegmentation.load
 
 
 def crop_of(processor: Any, width: int, height: int) -> tuple[float, float, float, float]:
-    """Returns left, top, right, bottom of what the processor's centre crop keeps, as shares (0 to 1) of the picture."""
+    """Returns the edges of the processor's centre crop, as shares of the picture (0 to 1): left, top, right, bottom."""
     crop = getattr(processor, "crop_size", None)
     if not getattr(processor, "do_center_crop", False) or not crop:
         return (0.0, 0.0, 1.0, 1.0)

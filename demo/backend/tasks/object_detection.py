@@ -1,4 +1,4 @@
-"""Object detection: boxes in pixels of the picture, named by the model's own labels or by the user's queries."""
+"""Object detection: boxes in pixels of the picture, named with the model's labels or with the user's queries."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from demo.core.outputs import Box, Predictions
 
 THRESHOLD = 0.55
 ZERO_SHOT_THRESHOLD = 0.1
-"""Least score of a box for a query: OWL-ViT's scores are low, and its own processor takes 0.1 by default."""
+"""Least score of a box found by a text query. OWL-ViT's scores are low: 0.1 is its processor's default."""
 MAX_BOXES = 100
 
 

@@ -1,7 +1,7 @@
-"""A user's own model: a function of a Python file that returns `(module, inputs)`.
+"""A user's own model: a function in a Python file returns `(module, inputs)`.
 
-Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and dicts of tensors. The module is moved
-to the run's device and number format, and put in eval mode. Not covered: a `forward` with position-only arguments.
+Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and dicts of tensors. Not covered: a `forward`
+with position-only arguments.
 """
 
 import importlib.util
@@ -61,7 +61,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
 
 
 def _place(model: Any, spec: RunSpec, device: torch.device) -> Any:
-    """Returns the module on the device, in eval mode, in the spec's number format. Complex numbers stay complex."""
+    """Returns the module in eval mode, on the device. Real weights get the spec's dtype, complex ones stay complex."""
     dtype = dtype_of(spec)
     model.eval()  # not chained: a user's `train` may return nothing
     model = model.to(device)
@@ -72,7 +72,7 @@ def _place(model: Any, spec: RunSpec, device: torch.device) -> Any:
 
 
 def _import_file(file: Path) -> ModuleType:
-    """Imports the user's file, which may import files beside it. Raises BadInput if the import fails."""
+    """Imports the user's file, which may import files from its folder. Raises BadInput if the import fails."""
     sys.path.insert(0, str(file.parent))
     name = f"own_{file.stem}"  # torch.export looks up classes by their module, so it is registered
     spec: Any = importlib.util.spec_from_file_location(name, file)

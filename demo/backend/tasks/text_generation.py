@@ -1,12 +1,8 @@
-"""A causal language model that answers a prompt token by token, over a static cache of keys and values.
+"""Text generation: a causal language model continues a prompt token by token, over a static cache of keys and values.
 
-A timed call is one greedy decoding step. Eager and compiled share one cache, and continue one answer in turns. The
-call that reads the prompt, the prefill, is timed separately.
-
-Covered: one prompt, repeated to a batch; full attention, and sliding attention whose window holds prompt and
-answer. Not covered: models with other state than keys and values, padding, sampling, a text that ends before the
-last token. Nor does the comparison cover an answer beyond longrope's original length, at which the model reads the
-text anew.
+A timed call is one greedy decoding step. The prefill, the call that reads the prompt, is timed separately. Not covered:
+padding, sampling, an end-of-text token, a sliding window shorter than prompt and answer, models that keep other state
+than keys and values, and the comparison of an answer that exceeds longrope's original length.
 """
 
 import functools
@@ -30,34 +26,35 @@ from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
 
 COMPARED_TOKENS = 64
-"""Most tokens of an answer whose logits are compared. Each token has up to about 260,000 logits."""
+"""The logits of this many tokens of an answer are compared at most. A token has up to about 260,000 logits."""
 CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.1}
-"""Allowed difference of a step's logits from those of a call without cache, as a share of the largest logit."""
+"""How far logits with and without a cache may differ, as a share of the largest logit, by number format."""
 
 
 class Decoding:
-    """A static cache of keys and values, the prompt at its beginning, and how far the answer has come.
+    """A prompt, the answer to it so far, and a static cache with the keys and values of both.
 
-    One eager call allocates the cache, since only the model knows the sizes of its keys and values. A compiled call
-    would allocate it at addresses that change, and a CUDA graph needs fixed addresses.
+    The eager and the compiled model share one cache, and continue one answer in turns.
     """
 
     def __init__(self, model: Any, prompt: torch.Tensor, tokens: int) -> None:
         """`prompt` is [batch, prompt tokens] on the model's device; `tokens` is the length of the answer."""
         self.prompt = prompt
         self.steps = tokens - 1
-        """Decoding steps of an answer. Its first token needs no step: the prefill gives that token."""
+        """Decoding steps of a whole answer: one fewer than its tokens, because the prefill gives the first."""
         self.step = 0
         self.first = self.token = prompt[:, -1:]
         """The answer's first token, and its latest token so far; both [batch, 1]."""
         self.eager_tokens: torch.Tensor | None = None
-        """The tokens of eager's answer: [answer tokens], on the CPU; None before eager has answered."""
+        """The eager model's answer, [answer tokens], on the CPU; None before there is one."""
         length = prompt.shape[1] + tokens
         self.cache: Any = StaticCache(config=model.config, max_cache_len=length)
         # A sliding layer counts its tokens in a Python number, so every step would record a CUDA graph of its own. Its
         # window holds the whole text here (`_check_length`), so a full layer computes the same.
         self.cache.layers = [StaticLayer(length) for _ in self.cache.layers]
         self.options: Batch = {"past_key_values": self.cache, "use_cache": True, "logits_to_keep": 1}
+        # Only a call knows the sizes of keys and values, and so allocates the cache. It is an eager call: a compiled
+        # one would allocate memory whose address changes, and a CUDA graph needs fixed addresses.
         self._logits(model, prompt[:, :1])
         self._rewind(0)
 
@@ -69,9 +66,9 @@ class Decoding:
         return logits
 
     def decode(self, model: Any) -> torch.Tensor:
-        """Makes a step; returns its logits, [batch, 1, vocabulary].
+        """Chooses the answer's next token. Returns its logits, [batch, 1, vocabulary].
 
-        After the last token comes the second one again.
+        After the last token the answer starts again at its second token.
         """
         if self.step == self.steps:
             self.restart()
@@ -79,15 +76,15 @@ class Decoding:
         return self._logits(model, self.token)
 
     def restart(self) -> None:
-        """Goes back to the answer's first token. The prompt stays in the cache."""
+        """Drops all tokens of the answer except the first. The prompt stays in the cache."""
         self._rewind(self.prompt.shape[1])
         self.token, self.step = self.first, 0
 
     def answer(self, model: Any, forced: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the tokens that the model chooses, and the logits of the first `COMPARED_TOKENS` of them.
+        """Returns the tokens of a whole answer, and the logits of its first `COMPARED_TOKENS` tokens.
 
-        Both are of the batch's first row, on the CPU: [answer tokens] and [compared, vocabulary]. `forced`, a row
-        of tokens, is fed to the model instead of the tokens that it chooses.
+        Both are from the batch's first row, on the CPU: [answer tokens] and [compared tokens, vocabulary]. If `forced`,
+        [answer tokens], is given, the model reads these tokens instead of those that it chose.
         """
         rows, tokens = [], []
         for index in range(self.steps + 1):
@@ -101,13 +98,13 @@ class Decoding:
         return torch.cat(tokens).cpu(), torch.cat(rows)
 
     def _logits(self, model: Any, tokens: torch.Tensor) -> torch.Tensor:
-        """Calls the model on `tokens` and returns the logits. Their likeliest token becomes `token`."""
+        """Calls the model on `tokens`, returns the logits, and sets `token` to the likeliest next token."""
         logits = model(input_ids=tokens, **self.options).logits
         self.token = logits[:, -1].argmax(-1, keepdim=True)
         return logits
 
     def _rewind(self, length: int) -> None:
-        """Sets how many tokens count as cached. The mask hides later keys and values until they are overwritten."""
+        """Sets how many tokens the cache holds. Later keys and values stay, hidden by the mask, until overwritten."""
         for layer in self.cache.layers:
             layer.cumulative_length.fill_(length)
 
@@ -120,7 +117,6 @@ class TextWorkload(Workload):
 
     @cached_property
     def decoding(self) -> Decoding:
-        """The `Decoding` that continues the prompt. A batch is the same prompt, copied."""
         return Decoding(self.model, self.ids.repeat(self.spec.batch_size, 1).to(self.device), self.spec.tokens)
 
     def make_batch(self) -> Batch:
@@ -128,14 +124,14 @@ class TextWorkload(Workload):
         return {"input_ids": self.decoding.prompt[:, -1:], **self.decoding.options}
 
     def batch_of(self, size: Size) -> Batch:
-        """Returns the arguments of a call over a prompt of this size, the own prompt repeated; without a cache."""
+        """Returns the arguments of a call without a cache. Its prompt is the run's, repeated or cut to the size."""
         own = self.ids.shape[1]
         tokens = size.prompt_tokens or own
         row = self.ids.to(self.device).repeat(1, math.ceil(tokens / own))[:, :tokens]
         return {"input_ids": row.repeat(size.batch_size, 1).contiguous(), "use_cache": False, "logits_to_keep": 1}
 
     def call(self, model: Any) -> timing.Call:
-        """Returns a function that makes a step. Its first call also reads the prompt, so that both get compiled."""
+        """Returns a function that makes one decoding step. Its first call also reads the prompt, to compile both."""
         decoding, begun = self.decoding, False
 
         def step() -> torch.Tensor:
@@ -154,9 +150,9 @@ class TextWorkload(Workload):
         return outputs
 
     def outputs(self, model: Any) -> dict[str, Any]:
-        """Returns the tokens that the model chooses, and its logits if it is fed the tokens that eager chose.
+        """Returns the tokens of the model's answer, and its logits while it reads the tokens that eager chose.
 
-        The tokens are a list, because `parity` compares tensors only: a rounding may lead to a different text.
+        The tokens are a list, because only tensors are compared, and a rounding may change the text.
         """
         tokens, logits = self.decoding.answer(model)
         if self.decoding.eager_tokens is None:
@@ -166,7 +162,7 @@ class TextWorkload(Workload):
         return {"tokens": tokens.tolist(), "logits": logits}
 
     def exact_outputs(self, exact: Any) -> dict[str, torch.Tensor]:
-        """Returns the same logits from one call of `exact` over prompt and answer, without a cache."""
+        """Returns the logits of `exact`, a float64 copy of the model, from one call over prompt and answer."""
         assert self.decoding.eager_tokens is not None
         answer = self.decoding.eager_tokens[:COMPARED_TOKENS]
         text = torch.cat([self.ids[0], answer[:-1]]).unsqueeze(0).to(self.device)
@@ -177,7 +173,7 @@ class TextWorkload(Workload):
         return None if tokenizer is None else as_text(tokenizer, outputs["tokens"])
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
-        """Times the prefill of eager and compiled in turns. Returns fields of the result."""
+        """Times the prefill, eager and compiled in turns. Returns the fields that it adds to the result."""
         events.progress("time", 0.85, code="prefill")
         eager, compiled = (functools.partial(self.decoding.prefill, one.model) for one in variants.by_name.values())
         min_calls = timing.min_warmup_calls(self.spec, self.device)
@@ -197,7 +193,7 @@ class TextWorkload(Workload):
 
 
 def load(spec: RunSpec, device: torch.device) -> TextWorkload:
-    """Loads the model. Raises BadInput if it cannot decode over a static cache, or if the prompt is too long."""
+    """Loads the model. Raises BadInput if it cannot use a static cache, or if prompt and answer are too long."""
     loaded = models.load_model(spec, device)
     config = loaded.model.config.get_text_config(decoder=True)
     if loaded.tokenizer is not None:
@@ -211,10 +207,10 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
 
 
 def _check_cache(workload: TextWorkload) -> None:
-    """Raises BadInput if a step over the cache fails or differs from a call without a cache.
+    """Raises BadInput if a decoding step with the cache fails, or its logits differ from a call without a cache.
 
-    The reason may be an encoder, a model that ignores the cache or keeps other state, a mask that does not fit a
-    cache longer than the text, or a model that lacks the tokenizer's words.
+    That happens for an encoder, a model that ignores the cache or keeps other state, a mask that does not fit a cache
+    longer than the text, or a tokenizer with more tokens than the model.
     """
     model, why = workload.model, ""
     try:
@@ -242,22 +238,24 @@ def _check_cache(workload: TextWorkload) -> None:
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
-    """Returns the text, and what each token adds to it.
+    """Returns the text of the tokens, and the piece of text that each token adds.
 
-    A character of several tokens is added by its last token.
-
-    `tokenizers.decoders.DecodeStream` is not used, because it raises at bytes that are no UTF-8.
+    If several tokens make up one character, the last of them adds it, and the others add ''.
     """
-    text, pieces = "", []
+    pieces: list[str] = []
+    # Each token is decoded after the last piece's tokens: alone, it would lose the space at its beginning.
+    # `tokenizers.decoders.DecodeStream` does the same, but raises at bytes that are no UTF-8.
+    start = read = 0
     for end in range(1, len(ids) + 1):
-        longer = tokenizer.decode(ids[:end], skip_special_tokens=True)
-        pieces.append("" if longer.endswith("\ufffd") else longer[len(text) :])
-        text += pieces[-1]
-    return Predictions(text=text, pieces=tuple(pieces), token_ids=tuple(ids))
+        before, longer = (tokenizer.decode(ids[start:to], skip_special_tokens=True) for to in (read, end))
+        pieces.append("" if longer.endswith("\ufffd") else longer[len(before) :])
+        if pieces[-1]:
+            start, read = read, end
+    return Predictions(text="".join(pieces), pieces=tuple(pieces), token_ids=tuple(ids))
 
 
 def _check_length(config: Any, prompt_tokens: int, spec: RunSpec) -> None:
-    """Raises BadInput if prompt and answer have more tokens than the model's context or sliding window holds."""
+    """Raises BadInput if prompt and answer together exceed the model's context or its sliding window."""
     names = ("max_position_embeddings", "sliding_window", "attention_chunk_size")
     sizes = [size for name in names if isinstance(size := getattr(config, name, None), int) and size > 0]
     context = min(sizes, default=math.inf)

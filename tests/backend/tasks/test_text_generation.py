@@ -1,12 +1,15 @@
 """Text generation with tiny models: decoding over the shared static cache, its parity, and what is refused."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from support import tiny_text
 from support.own_workload import result_of
+from tokenizers import Tokenizer, decoders
+from tokenizers.models import WordPiece
 
 from demo.backend import compile_model, first_call, parity
 from demo.backend.tasks import text_generation
@@ -46,7 +49,7 @@ def load(folder: Path, **asked: Any) -> TextWorkload:
 
 
 def without_cache(model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The answer's tokens and their logits, from calls over the whole text so far; of one row."""
+    """Returns the answer's tokens and their logits, of one row. Each is from a call over the whole text so far."""
     text, rows = ids, []
     for _ in range(TOKENS):
         rows.append(model(input_ids=text, use_cache=False).logits[0, -1])
@@ -67,7 +70,7 @@ def test_the_answer_is_that_of_calls_without_a_cache(folder: Path, kind: str, ba
         tokens, found = decoding.answer(model)
         assert torch.equal(tokens, expected)
         torch.testing.assert_close(found, logits, rtol=1e-4, atol=1e-4)
-        workload.once(model)
+        assert workload.once(model).logits.shape[:2] == (batch, 1)
 
 
 def test_after_the_last_token_the_cache_is_rewound_to_the_prompt(folder: Path) -> None:
@@ -75,13 +78,11 @@ def test_after_the_last_token_the_cache_is_rewound_to_the_prompt(folder: Path) -
     decoding, prompt = workload.decoding, workload.ids.shape[1]
     answer, _ = decoding.answer(workload.model)
     call, other = workload.call(workload.model), workload.call(workload.model)
-    seen, lengths = [], []
+    seen = []
     for _ in range(2 * decoding.steps):
         call()
-        seen.append(decoding.token[-1, 0].item())
-        lengths.append(int(decoding.cache.get_seq_length()))
-    assert seen == answer[1:].tolist() * 2
-    assert lengths == [prompt + step for step in range(1, TOKENS)] * 2
+        seen.append((int(decoding.cache.get_seq_length()), decoding.token[-1, 0]))
+    assert seen == list(enumerate(answer[1:], prompt + 1)) * 2
     other()  # it begins anew, in the same cache, and the first one goes on from there
     call()
     assert decoding.token[-1, 0] == answer[2]
@@ -97,7 +98,7 @@ def test_the_cache_lies_still(folder: Path) -> None:
 
 
 def test_prompt_and_step_are_one_graph_each_of_tensors_alone(folder: Path) -> None:
-    """A length that a sliding window keeps in a Python number would be a CUDA graph for each of its values."""
+    """A sliding window that counts its tokens in a Python number would record a CUDA graph for each number."""
     workload = load(folder / "mistral")
     graphs: list[list[type]] = []
 
@@ -115,26 +116,19 @@ def test_prompt_and_step_are_one_graph_each_of_tensors_alone(folder: Path) -> No
 # Outputs, parity
 
 
-def preferring(model: Any, place: int, token: int) -> Any:
-    """The model, which prefers `token` at one place of each answer."""
-    at = 0
-
-    def call(**batch: Any) -> Any:
-        nonlocal at
-        at = 0 if batch["input_ids"].shape[1] > 1 else at + 1
-        outputs = model(**batch)
-        if at == place:
-            outputs.logits[:, -1, token] = outputs.logits.max() + 1e-3
-        return outputs
-
-    return call
-
-
 def test_logits_are_those_over_the_tokens_that_eager_chose(folder: Path) -> None:
     workload = load(folder / "gemma", batch_size=2)
     eager = workload.outputs(workload.model)
     token = (eager["tokens"][3] + 1) % 100
-    other = workload.outputs(preferring(workload.model, 3, token))
+
+    def preferring(**batch: Any) -> Any:
+        """Prefers `token` at one place of each answer."""
+        outputs = workload.model(**batch)
+        if workload.decoding.step == 3:
+            outputs.logits[:, -1, token] = outputs.logits.max() + 1e-3
+        return outputs
+
+    other = workload.outputs(preferring)
     assert other["tokens"][:3] == eager["tokens"][:3] and other["tokens"][3] == token
     differ = (other["logits"] != eager["logits"]).any(-1)
     assert differ.nonzero().flatten().tolist() == [3]
@@ -164,6 +158,14 @@ def test_another_token_counts_in_float32_only(dtype: str, token: int, verdict: s
 # Text
 
 
+def word_pieces() -> Tokenizer:
+    words = ["[UNK]", "a", "cat", "##s", "."]
+    tokenizer = Tokenizer(WordPiece(dict(zip(words, range(5), strict=True))))
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(["[END]"])
+    return tokenizer
+
+
 MIXED = "a cat. \N{CAT FACE}\N{ZERO WIDTH JOINER}\N{SNOWFLAKE} قطة 猫が b"
 
 
@@ -176,14 +178,35 @@ def test_characters_of_several_tokens_come_with_their_last_one(folder: Path, kin
     assert len(found.pieces) == len(found.token_ids) == len(ids)
     cat = found.pieces.index("\N{CAT FACE}")
     assert found.pieces[cat - 3 : cat] == ("",) * 3  # its first three bytes
-    assert "猫" in found.pieces and "\ufffd" not in found.text
+    assert "猫" in found.pieces
 
 
-def test_bytes_that_are_no_text_cost_no_predictions(folder: Path) -> None:
-    """A library's stream of tokens raises at these bytes: the text so far changes with the second one."""
-    tokenizer = load(folder / "llama").loaded.tokenizer
-    ids = tokenizer.convert_tokens_to_ids(["<0x62>", "<0xCA>", "w"])
+@pytest.mark.parametrize(
+    ("tokenizer", "tokens", "pieces"),
+    [
+        (tiny_text.byte_level()[0], ["w", "Ġ", "Ê", "Ì", "w", "Ġ"], ("w", " ", "", "", "\ufffd\ufffdw", " ")),
+        (tiny_text.byte_fallback()[0], ["<s>", "▁", "▁", "w", "<0xCA>", "▁"], ("", "", " ", "w", "", "\ufffd ")),
+        (word_pieces(), ["a", "[END]", "cat", "##s", "."], ("a", "", " cat", "s", ".")),
+    ],
+    ids=["byte level", "SentencePiece", "WordPiece"],
+)
+def test_pieces_are_the_parts_of_the_whole_text(tokenizer: Any, tokens: list[str], pieces: tuple[str, ...]) -> None:
+    ids = [tokenizer.token_to_id(token) for token in tokens]
+    assert as_text(tokenizer, ids).pieces == pieces
+    assert as_text(tokenizer, ids).text == "".join(pieces) == tokenizer.decode(ids)
+
+
+def test_a_byte_that_spoils_the_text_before_it_is_replaced_alone() -> None:
+    """The second byte changes the decoded text of the first one, and `DecodeStream` of tokenizers raises."""
+    tokenizer, _ = tiny_text.byte_fallback()
+    ids = [tokenizer.token_to_id(token) for token in ("<0x62>", "<0xCA>", "w")]
     assert as_text(tokenizer, ids).pieces == ("b", "", "\ufffdw")
+
+
+def test_a_long_text_is_decoded_in_short_parts() -> None:
+    lengths: list[int] = []
+    tokenizer = SimpleNamespace(decode=lambda ids, **_: lengths.append(len(ids)) or "ab" * len(ids))
+    assert as_text(tokenizer, [7] * 500).pieces == ("ab",) * 500 and max(lengths) == 2
 
 
 # What is refused
@@ -196,26 +219,16 @@ def refusal(folder: Path, **asked: Any) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("kind", "asked", "says"),
-    [
-        ("mistral", {"tokens": 33}, "has 8 tokens, 33 more are asked for, and mistral takes 40 in all"),
-        ("gpt2", {"prompt": "a" * 70}, "has 70 tokens, 9 more are asked for, and gpt2 takes 64 in all. Shorten"),
-    ],
-    ids=["sliding window", "context"],
-)
-def test_more_tokens_than_a_model_holds_are_refused(kind: str, asked: dict, says: str, folder: Path) -> None:
-    assert says in refusal(folder / kind, **asked)
-
-
-def test_a_text_as_long_as_the_sliding_window_is_taken(folder: Path) -> None:
+def test_more_tokens_than_a_model_holds_are_refused(folder: Path) -> None:
+    assert "has 70 tokens, 9 more are asked for, and gpt2 takes 64" in refusal(folder / "gpt2", prompt="a" * 70)
+    assert "has 8 tokens, 33 more are asked for, and mistral takes 40" in refusal(folder / "mistral", tokens=33)
     assert load(folder / "mistral", tokens=32).ids.shape[1] == 8
 
 
 NEO = {"model_type": "gpt_neo", "architectures": ["GPTNeoForCausalLM"], "hidden_size": 16, "num_layers": 2}
 NEO |= {"num_heads": 2, "attention_types": [[["global", "local"], 1]], "max_position_embeddings": 64}
 NEO |= {"window_size": 8, "intermediate_size": 32}
-"""Its local attention counts from the end of the cache: wrong if the cache is longer than its window."""
+"""Its local attention counts from the end of the cache, which is wrong in a cache longer than the window."""
 FEW_WORDS = {"vocab_size": 40, "bos_token_id": None, "eos_token_id": None}
 
 
