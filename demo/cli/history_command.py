@@ -20,11 +20,9 @@ from demo.store import export
 from demo.store.history import History
 
 LISTED = 50
-"""How many results are listed without --limit: to compute the interval of each takes some hundredths of a
-second."""
+"""How many results are listed without --limit; each takes some hundredths of a second."""
 Writer = Callable[[BinaryIO], object]
-"""A function that writes one file format. `_exports`, `_cards` and `_races` return writers by file ending:
-".png"."""
+"""A function that writes a file of one format."""
 _HELP = """the stored results, newest first
 
   history                       list them
@@ -99,7 +97,7 @@ def _list(history: History, options: argparse.Namespace) -> None:
 
 
 def _write(file: Path, writers: Mapping[str, Writer]) -> None:
-    """Writes `file` with the writer for its ending. If that fails, an existing file stays as it was."""
+    """Writes `file` with the writer for its ending, such as ".png". If that fails, an existing file stays as it was."""
     if (write := writers.get(file.suffix.lower())) is None:
         raise BadInput(f"The file's name says how to write it: {', '.join(writers)}. Given: {str(file)!r}.")
     export.check_place(file, "file")
@@ -134,7 +132,7 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> No
 
 
 def limit(text: str) -> int:
-    """Returns the number typed after `--limit`. argparse prints this function's name: "invalid limit value"."""
+    """Returns the number typed after `--limit`."""
     if not 1 <= (number := int(text)) <= sys.maxsize:
         raise ValueError
     return number

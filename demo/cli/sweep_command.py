@@ -1,4 +1,4 @@
-"""`python -m demo sweep`: runs every cell of a grid of settings whose result is not stored yet."""
+"""`python -m demo sweep`: runs a grid of settings, leaving out all runs whose result is stored already."""
 
 import argparse
 import sys
@@ -52,7 +52,7 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
 
 
 def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
-    """Returns the specs of the preset or file. Typed options replace the file's entries. Raises BadInput."""
+    """Returns the specs of the preset or file; typed options replace its entries. Raises BadInput."""
     content: dict[str, Any] = dict(PRESETS[options.preset]) if options.preset else {}
     if options.file:
         content = _read_yaml(Path(options.file))
@@ -97,7 +97,7 @@ def _sweep(options: argparse.Namespace) -> int:
 
 
 def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> list[Cell]:
-    """Runs the cells on a Ray cluster or this machine and returns them with their values. Prints the plan first."""
+    """Runs the specs on a Ray cluster or on this machine, and returns their results in the same order."""
     from demo.runs.runner import Runner
     from demo.sweep import ray_cluster as cluster
 

@@ -1,6 +1,6 @@
-"""Plotly charts of one result, the published tables, a comparison, a sweep, and the ways to run one model.
+"""Plotly charts: one run, the published tables, a comparison, a sweep, and several ways to run one model.
 
-Each function that draws a chart returns None if there is nothing to draw.
+Each drawing function returns None if there is nothing to draw.
 """
 
 import math
@@ -24,14 +24,13 @@ from demo.store.published import PublishedRow
 # ---- one result
 
 _DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
-"""Colour and marker of each variant in `trace`. The marker differs too, for readers who cannot tell the colours."""
+"""Colour and marker in `trace`. The marker differs too, for readers who cannot tell the colours apart."""
 
 
 def trace(result: RunResult) -> go.Figure | None:
-    """Returns a chart with a dot for every timed call of eager and compiled, which shows drift, steps and outliers.
+    """Returns a scatter chart of every timed call, eager and compiled: it shows drift, steps and outliers.
 
-    Across: the number of the call among its variant's own calls, although both variants were timed in turns. Up:
-    its time, on a logarithmic scale, so that a single slow call does not squeeze all other dots together.
+    The y axis is logarithmic, so that one slow call does not squeeze all other dots together.
     """
     sides = naming.variants(result)
     if not sides:
@@ -63,10 +62,9 @@ GPU_SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 
 
 def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a bar chart: two bars for each model, the time of one eager and of one compiled call.
+    """Returns a bar chart with two bars for each model: the time of an eager call and of a compiled call.
 
-    `rows` must share one subset, one GPU and one batch size. A variant that ran out of memory has a bar of length
-    0.
+    All `rows` must have the same subset, GPU and batch size. If a call ran out of memory, its bar has length 0.
     """
     if not rows:
         return None
@@ -102,10 +100,6 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
 
 
 def _source_lines(rows: Sequence[PublishedRow]) -> list[str]:
-    """Returns the lines below a chart that say how a time was taken and who measured it.
-
-    `rows` must not be empty.
-    """
     first = rows[0]
     torch = ", ".join(f"torch {name}" for name in published.values(rows, "torch"))
     versions = f"{torch}, mode {first.mode}"
@@ -115,10 +109,9 @@ def _source_lines(rows: Sequence[PublishedRow]) -> list[str]:
 
 
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a chart of speed-up against batch size with one line for each GPU.
+    """Returns a line chart of speed-up by batch size, one line for each GPU; all `rows` must have the same subset.
 
-    `rows` must share one subset. With several models, a point is the geometric mean of the models that ran at that
-    batch size on that GPU.
+    A point is the geometric mean over the models that ran with this batch size on this GPU.
     """
     ratios = [(row, row.speedup) for row in rows if row.speedup is not None]
     if not ratios:
@@ -157,8 +150,8 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
 def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
     """Returns a chart with one row for each run: its speed-up and 95 % interval, on a logarithmic axis around 1×.
 
-    A key of `runs` is the label above its row, as HTML: '<b>A</b> 2.00× freezing'. A row without a speed-up stays
-    empty. A row with the verdict 'unsure' shows the interval only, since a point would state a ratio.
+    `runs` maps an HTML label, '<b>A</b> 2.00× freezing', to a speed-up; None leaves the row empty. A speed-up whose
+    verdict is 'unsure' is drawn as an interval without a point.
     """
     points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
     if not points:
@@ -194,7 +187,7 @@ def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
 # ---- a sweep
 
 FULL_COLOUR_AT = 3.0
-"""Speed-up, or slow-down, at which a cell reaches its full colour: 3 times."""
+"""Speed-up or slow-down at which a cell of the heat map has its full colour."""
 SHADES = [
     (0.0, f"rgba{(*rgb(EAGER), 0.65)}"),
     (0.499, f"rgba{(*rgb(EAGER), 0.2)}"),
@@ -202,8 +195,7 @@ SHADES = [
     (0.501, f"rgba{(*rgb(COMPILED), 0.15)}"),
     (1.0, f"rgba{(*rgb(COMPILED), 0.55)}"),
 ]
-"""Plotly colour scale of `heatmap`, from slower (0) to faster (1). Transparent, to be readable on light and
-dark."""
+"""Plotly colour scale from slower (0) to faster (1). Transparent, to be readable on a light and a dark page."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +205,7 @@ class HeatCell:
     column: str
     text: str
     ratio: float | None = None
-    """The speed-up; None if it is not known whether compiled is faster or slower. The cell then stays grey."""
+    """The speed-up; None, drawn grey, if it is not known whether compiled is faster or slower."""
 
 
 def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
@@ -257,7 +249,7 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
 # ---- the ways to run one model
 
 CALLS_BEYOND = 10
-"""Factor by which `crossover`'s axis of calls reaches beyond the calls that take as long as the longest start."""
+"""The axis of `crossover` ends at this many times the number of calls that take as long as the longest start."""
 TOTAL_WHY = (
     "Calls since the start of a process; both scales are logarithmic. Each line begins with the first answer over what "
     "an earlier process left. Thick: the way of the answer."
@@ -268,9 +260,8 @@ _STYLES: dict[str, tuple[str, str]] = {
     "eager": (EAGER, "5px 3px"),
     "other": (LINE, "5px 3px"),
 }
-"""Colour and dashes of a line of `crossover`, by `WayLine.kind`."""
 _PART_SHADES = ((LINE, 0.4), (LINE, 0.85), (COMPILED, 1.0), (TEXT, 1.0))
-"""Colour and opacity of the four parts of a bar of `ladder`, in the order of the parts."""
+"""Colour and opacity of the four parts of a bar in `ladder`, from left to right."""
 
 
 @dataclass(frozen=True)
@@ -284,10 +275,9 @@ class WayLine:
 
 
 def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | None:
-    """Returns a chart of total time, `start + calls * seconds`, against the number of calls; both axes logarithmic.
+    """Returns a line chart of total time, `start + calls * seconds`, by number of calls; both axes are logarithmic.
 
-    The legend stands at the top left, which no line reaches, and names the winner, eager, and 'the other ways'.
-    `source` are the lines below the chart. Returns None for fewer than two ways.
+    `source` is the text below the chart, line by line. Returns None for fewer than two ways.
     """
     if len(ways) < 2:
         return None
@@ -321,10 +311,10 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
 
 
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
-    """Returns a bar chart with one bar for each way, from the start of a process to its first answer.
+    """Returns a bar chart with one bar for each way to run a model: the time from process start to the first answer.
 
-    `ways` maps the name of a way to its four parts, name to seconds, in the order in which they happen. The times
-    are those of a process that found the files an earlier process left, such as the compile cache.
+    `ways` maps the name of a way to its four parts, in the order in which they happen: {'import': 2.1, ...}, in
+    seconds. The times must come from a process with a filled compile cache. `source` is the text below the chart.
     """
     if not ways:
         return None
