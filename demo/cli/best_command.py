@@ -27,7 +27,7 @@ def add_to(commands: Any) -> None:
     common.add_model(parser)
     common.add_options(parser, RUN_OPTIONS)
     minutes = f"time for it, {MIN_MINUTES:g} to {MAX_MINUTES:g} (default: {MINUTES:g})"
-    parser.add_argument("--minutes", metavar="N", type=float, default=MINUTES, help=minutes)
+    parser.add_argument("--minutes", metavar="N", type=fmt.parse_number, default=MINUTES, help=minutes)
     parser.add_argument("--other-formats", action="store_true", help="try half formats (and TF32 on a GPU), too")
     text = "write the winner as a script of its own"
     parser.add_argument("--script", metavar="FILE.py", type=common.output_file, help=text)

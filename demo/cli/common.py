@@ -88,6 +88,15 @@ def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
     return path
 
 
+def read_text(file: str, what: str) -> str:
+    """Returns the text of a file. Raises BadInput if it cannot be read; `what` names it in the message: 'grid'."""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", "it is no UTF-8 text")
+        raise BadInput(f"The {what} {file!r} cannot be read: {why}.") from error
+
+
 def find_stored(history: History, id: str) -> RunResult:
     """Returns the stored result with this id. Raises BadInput if there is none."""
     if (result := history.get(id)) is None:

@@ -46,11 +46,10 @@ def _machine() -> tuple[HostInfo | None, list[str]]:
     with closing(Runner(None)) as runner:
         try:
             machine = runner.inspect()
-        except WorkerDied as error:
+        except (WorkerDied, OSError) as error:
             remedy = "Install what it needs: pip install -r requirements.txt"
-            return None, [f"The worker process does not start: {error}. {remedy}"]
-        except OSError as error:
-            remedy = "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
+            if isinstance(error, OSError):
+                remedy = "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
             return None, [f"The worker process does not start: {error}. {remedy}"]
     refused = refusals.refusal(refusals.on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine)
     return machine, [refused] if refused else compile_problems()

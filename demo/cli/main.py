@@ -125,5 +125,11 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        options, rest = super().parse_known_args(args, namespace)
+        if rest:  # said here, the error names the help of the command and not of the whole program
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return options, rest
+
     def error(self, message: str) -> NoReturn:
         raise BadInput(f"{fmt.sentence(message.rstrip('.'))} See {self.prog} --help.")

@@ -1,7 +1,6 @@
 """`python -m demo run`: times one checkpoint, eager and compiled, on one picture or one prompt."""
 
 import argparse
-import math
 import os
 import sys
 from contextlib import closing
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli import common, terminal
+from demo.core import format as fmt
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.core.spec import BadInput, RunSpec
@@ -105,8 +105,9 @@ def _passes(result: RunResult, least: float) -> bool:
 
 def ratio(text: str) -> float:
     """Returns the number typed after `--at-least`."""
-    if not 0 < (number := float(text)) < math.inf:
-        raise ValueError
+    number = fmt.parse_number(text)
+    if not isinstance(number, float) or number <= 0:
+        raise argparse.ArgumentTypeError(f"give a number above 0, such as 1.05. Given: {text!r}")
     return number
 
 

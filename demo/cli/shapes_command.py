@@ -14,7 +14,17 @@ from typing import Any
 import numpy as np
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, OK, add_model, add_options, json_text, make_spec, option_values, picture
+from demo.cli.common import (
+    FAILED,
+    OK,
+    add_model,
+    add_options,
+    json_text,
+    make_spec,
+    option_values,
+    picture,
+    read_text,
+)
 from demo.core import format as fmt, limits
 from demo.core.codec import plain
 from demo.core.size_log import Size, read_log
@@ -63,11 +73,7 @@ def add_to(commands: Any) -> None:
 def _shapes(options: argparse.Namespace) -> int:
     spec = make_spec(options, option_values(options, RUN_OPTIONS))
     image = picture(options.image, [spec])
-    try:
-        text = Path(options.file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"The sizes {options.file!r} cannot be read: {error}.") from error
-    sizes = read_log(text, spec.task == TEXT_GENERATION)
+    sizes = read_log(read_text(options.file, "log"), spec.task == TEXT_GENERATION)
     replays = []
     for strategy in STRATEGIES:
         print(f"{strategy}: {len(sizes)} calls", file=sys.stderr, flush=True)

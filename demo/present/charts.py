@@ -51,7 +51,7 @@ def trace(result: RunResult) -> go.Figure | None:
     source = ["One dot a call, in the order timed; logarithmic scale", *provenance(result)]
     figure.update_yaxes(type="log", showgrid=True, nticks=5)
     figure.update_xaxes(nticks=6)
-    figure.update_layout(showlegend=True)
+    figure.update_layout(showlegend=True, hovermode="closest")
     words = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
     return layout(figure, f"Every timed call, {unit}", source, words, left=44, right=8, plot=200)
 
@@ -84,13 +84,10 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     places = [bar + 0.5 * (bar // 2) for bar in range(len(names))]  # a gap after each pair
     colours = [EAGER, COMPILED] * len(rows)
     figure = go.Figure()
-    figure.add_bar(
-        orientation="h", y=places, x=lengths, width=0.74, marker={"color": colours, "line_width": 0}, hoverinfo="skip"
-    )
+    figure.add_bar(orientation="h", y=places, x=lengths, width=0.74, marker={"color": colours})
     for place, length, text in zip(places, lengths, texts, strict=True):
-        figure.add_annotation(x=length, y=place, text=text, xanchor="left", xshift=8)
-    figure.update_yaxes(tickvals=places, ticktext=names, tickfont={"size": NAME_SIZE}, ticks="")
-    figure.update_yaxes(range=[places[-1] + 0.6, -0.6])
+        figure.add_annotation(x=length, y=place, text=text, xshift=8)
+    figure.update_yaxes(tickvals=places, ticktext=names, tickfont={"size": NAME_SIZE}, range=[places[-1] + 0.6, -0.6])
     figure.update_xaxes(range=[0, max(lengths) or 1], nticks=5, showgrid=True, zeroline=True)
     noted = ["† has a note at its row of the table"] if any(map(published.notes_of, rows)) else []
     source = [f"{rows[0].gpu}, batch {rows[0].batch_size}", *noted, *_source_lines(rows)]
@@ -137,7 +134,7 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     batches = published.values(rows, "batch_size")
     figure.update_xaxes(type="category", categoryorder="array", categoryarray=batches)
     figure.update_yaxes(nticks=6, ticksuffix="×", showgrid=True)
-    figure.update_layout(showlegend=True)
+    figure.update_layout(showlegend=True, hovermode="closest")
     models = published.values(rows, "model")
     what = models[0] if len(models) == 1 else "geometric mean of the models that ran"
     source = [f"Across: batch size. Up: speed-up, {what}; above 1× compiled is faster", *_source_lines(rows)]
@@ -170,11 +167,9 @@ def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
             "arrayminus": [speedup.ratio - speedup.low for _, speedup in points],
             **{"color": TEXT, "thickness": 2, "width": 6},
         },
-        hoverinfo="skip",
     )
     for place, name in enumerate(runs):
-        at = {"y": place, "yanchor": "bottom", "yshift": 6, "x": 0, "xref": "paper", "xanchor": "left", "xshift": -6}
-        figure.add_annotation(text=name, **at)
+        figure.add_annotation(text=name, x=0, xref="paper", xshift=-6, y=place, yanchor="bottom", yshift=6)
     figure.add_vline(x=1, line={"color": LINE, "width": 2}, layer="below")
     end = math.log10(1.05 * max(max(speedup.high, 1 / speedup.low) for _, speedup in points))
     figure.update_xaxes(type="log", range=[-end, end], nticks=5, ticksuffix="×", showgrid=True)
@@ -230,15 +225,13 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
         text=[["" if cell is None else escape(cell.text) for cell in row] for row in rows],
         texttemplate="%{text}",
         textfont={"size": 13},
-        hoverinfo="skip",
         xgap=3,
         ygap=3,
     )
     labels = [fmt.shorten(row, 22) or group for group, row in lines]
     names = [escape(label) if row else f"<b>{label}</b>" for label, (_, row) in zip(labels, lines, strict=True)]
-    figure.update_xaxes(side="top", tickvals=list(range(len(columns))), ticktext=columns, ticks="")
-    figure.update_yaxes(tickvals=list(range(len(lines))), ticktext=names, ticks="")
-    figure.update_yaxes(range=[len(lines) - 0.5, -0.5])
+    figure.update_xaxes(side="top", tickvals=list(range(len(columns))), ticktext=columns)
+    figure.update_yaxes(tickvals=list(range(len(lines))), ticktext=names, range=[len(lines) - 0.5, -0.5])
     words = [f"{cell.row}, {cell.column}, {cell.group}: {cell.text}" for cell in cells]
     source = ["Blue: compiled is faster. Orange: compiled is slower"]
     left = 10 + round(0.58 * 13 * max(map(len, labels)))  # of the longest label: 13 pixels, mean letter 0.58 of that
@@ -294,7 +287,6 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
             y=[way.start + count * way.seconds for count in calls],
             mode="lines",
             line={"color": colour, "width": 4 if way.kind == "winner" else 2, "dash": dash},
-            hoverinfo="skip",
             showlegend=name not in {trace.name for trace in figure.data},
         )
     figure.update_layout(showlegend=True, legend={"x": 0.02, "y": 1, "traceorder": "reversed"})
@@ -328,14 +320,13 @@ def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go
             y=list(range(len(ways))),
             x=[seconds[part] * scale for seconds in ways.values()],
             width=0.36,
-            marker={"color": colour, "opacity": opacity, "line_width": 0},
-            hoverinfo="skip",
+            marker={"color": colour, "opacity": opacity},
         )
     for place, (name, total) in enumerate(totals.items()):
-        figure.add_annotation(x=total * scale, y=place, text=fmt.duration(total), xanchor="left", xshift=8)
-        figure.add_annotation(x=0, y=place, text=name, xanchor="left", yanchor="bottom", yshift=8)
+        figure.add_annotation(x=total * scale, y=place, text=fmt.duration(total), xshift=8)
+        figure.add_annotation(x=0, y=place, text=name, yanchor="bottom", yshift=8)
     figure.update_layout(barmode="stack")
-    figure.update_yaxes(range=[len(ways) - 0.6, -0.8], showticklabels=False, ticks="")
+    figure.update_yaxes(range=[len(ways) - 0.6, -0.8], showticklabels=False)
     figure.update_xaxes(range=[0, max(totals.values()) * scale], nticks=5, showgrid=True, zeroline=True)
     words = [
         f"{name}: {', '.join(f'{part} {fmt.latency(seconds)}' for part, seconds in ways[name].items())}"

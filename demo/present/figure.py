@@ -22,7 +22,7 @@ NAME_SIZE = 16
 SOURCE_LETTERS = 52
 """Lines of text below a chart are wrapped at this number of characters."""
 _AXIS = {"fixedrange": True, "tickfont": {"size": 13}, "showgrid": False, "zeroline": False}
-_AXIS |= {"gridcolor": GRID, "zerolinecolor": LINE}
+_AXIS |= {"gridcolor": GRID, "zerolinecolor": LINE, "ticks": ""}
 _TEMPLATE = go.layout.Template(
     layout={
         "font": {"family": FONT, "color": TEXT},
@@ -33,12 +33,13 @@ _TEMPLATE = go.layout.Template(
         },
         "xaxis": _AXIS,
         "yaxis": _AXIS,
-        "annotationdefaults": {"font": {"size": NAME_SIZE}, "showarrow": False},
+        "annotationdefaults": {"font": {"size": NAME_SIZE}, "showarrow": False, "xanchor": "left"},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "showlegend": False,
         "legend": {"font": {"size": 14}, "bgcolor": "rgba(0,0,0,0)", "itemclick": False, "itemdoubleclick": False},
         "dragmode": False,
+        "hovermode": False,
         "hoverlabel": {"font": {"family": FONT, "size": 13}},
     }
 )
@@ -66,7 +67,7 @@ def layout(
         align="left",
         font={"size": 12},
         opacity=0.8,
-        **{"x": 0, "xref": "paper", "xanchor": "left", "xshift": -left},
+        **{"x": 0, "xref": "paper", "xshift": -left},
         **{"y": 0, "yref": "paper", "yanchor": "top", "yshift": -28},
     )
     paragraph = ". ".join(filter(None, (title, "; ".join(map(_without_html, words)), *source)))

@@ -60,12 +60,12 @@ def test_history_export_writes_what_the_search_leaves(stored: History, tmp_path)
     ("words", "sentence"),
     [
         (["export"], "history --help lists"),
-        (["export", "runs.xlsx"], ".csv, .json, .parquet, .md"),
+        (["export", "runs.xlsx"], ".csv or .json or .parquet or .md"),
         (["card", ok_result().id], "history --help lists"),
-        (["card", ok_result().id, "card.jpg"], "how to write it: .png."),
+        (["card", ok_result().id, "card.jpg"], "must end in .png. Given"),
         (["race", "nothing", "race.svg"], "history lists them."),
         (["delete", "nothing", "--yes"], "history lists them."),
-        (["--limit", "0"], "invalid limit value: '0'"),
+        (["--limit", "0"], "give a whole number of 1 or more. Given: '0'"),
     ],
     ids=" ".join,
 )

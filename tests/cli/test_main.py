@@ -57,7 +57,7 @@ LONG = "x" * 300
         ([*RUN[:3], "--image", "no-such.png"], "'no-such.png' cannot be opened"),
         (["run", "--task", "object-detection"], "No checkpoint"),
         ([*RUN, "--batch-size", "many"], "many"),
-        ([*RUN, "--frezing"], "Unrecognized arguments: --frezing. See python -m demo --help."),
+        ([*RUN, "--frezing"], "Unrecognized arguments: --frezing. See python -m demo run --help."),
         (["dance"], "dance"),
         ([*RUN, "--trace", f"/{LONG}/t"], "does not exist"),
         ([*RUN, "--trace", "t", "--profile", "off"], "leave out --profile off"),

@@ -126,4 +126,4 @@ def test_a_build_fails_unless_the_speed_up_is_known(changes: Any, bound: str, co
 @pytest.mark.parametrize("bound", ["fast", "0", "-1", "nan"])
 def test_a_bound_that_is_no_ratio_is_refused(bound: str, capsys) -> None:
     assert main([*RUN, f"--at-least={bound}"]) == 2
-    assert f"invalid ratio value: {bound!r}" in capsys.readouterr().err
+    assert f"give a number above 0, such as 1.05. Given: {bound!r}" in capsys.readouterr().err
