@@ -16,10 +16,9 @@ from demo.store.history import History, HistoryError
 
 @pytest.fixture
 def stored() -> History:
-    history = History()
-    history.append(ok_result())
-    history.append(failed_result())
-    return history
+    for result in (ok_result(), failed_result()):
+        History().append(result)
+    return History()
 
 
 def test_history_lists_the_newest_first(stored: History, capsys) -> None:
