@@ -241,8 +241,6 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
 
 # ---- the ways to run one model
 
-CALLS_BEYOND = 10
-"""The axis of `crossover` ends at this many times the number of calls that take as long as the longest start."""
 TOTAL_WHY = (
     "Calls since the start of a process; both scales are logarithmic. Each line begins with the first answer over what "
     "an earlier process left. Thick: the way of the answer."
@@ -274,8 +272,8 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
     """
     if len(ways) < 2:
         return None
-    farthest = max(way.start / way.seconds for way in ways)
-    decades = math.ceil(math.log10(max(10.0, CALLS_BEYOND * farthest)))
+    farthest = max(way.start / way.seconds for way in ways)  # as many calls as take as long as the start
+    decades = math.ceil(math.log10(max(10.0, 10 * farthest)))
     calls = [10 ** (step / 12) for step in range(12 * decades + 1)]
     figure = go.Figure()
     for way in sorted(ways, key=lambda way: -list(_STYLES).index(way.kind)):  # the winner is drawn last, on top

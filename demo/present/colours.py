@@ -1,7 +1,4 @@
-"""Colours of the charts, pictures, PNGs and the race.
-
-The page's theme and style sheets read their colours here too.
-"""
+"""Colours of the charts, the pictures, the PNGs, the race and the page."""
 
 from PIL import ImageColor
 

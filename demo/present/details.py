@@ -280,7 +280,7 @@ def _first_to_last(ascending: Sequence[str]) -> str:
 def costs(result: RunResult) -> Part | None:
     """Returns what compiling costs: a column for each measured start, from an empty or a filled compile cache.
 
-    Each has the time of the first call, the parts of this time, and the number of calls after which it has paid off.
+    Each has the time of the first call, its parts, and the number of calls after which compiling has paid off.
     """
     found = result.compilation
     if found is None or result.speedup is None:

@@ -118,7 +118,7 @@ def _line_width(image: Image.Image) -> int:
 
 
 def _rect(box: Box, info: ImageInfo, image: Image.Image) -> Rect | None:
-    """Returns `box`, given in pixels of the input picture, in pixels of `image`, clamped to the edges of `image`.
+    """Converts `box` from pixels of the input picture to pixels of `image`, and clamps it to the edges.
 
     A small box is enlarged to be visible. Returns None for a box outside of `image` or with a corner that is not
     finite.

@@ -61,7 +61,7 @@ class Line:
     words: str
     """Text after the name: 'pays after about 20 000 calls', '4 200 calls', 'is warming up'."""
     first: float
-    """Time at which the first call ends; infinite while unknown."""
+    """Time of the first answer; infinite while unknown."""
     each: float
     """Seconds of each further call; infinite while unknown."""
     crossing: tuple[float, float, float] | None = None
@@ -150,7 +150,7 @@ def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
 
 
 def _live_line(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:
-    """Returns the line after `now` seconds, such as 'Eager, 1.45 ms: 4 200 calls'.
+    """Returns the line of eager or compiled after `now` seconds, such as 'Eager, 1.45 ms: 4 200 calls'.
 
     `each` is the time of a call; while it is None, the text is `waits`: 'is warming up'.
     """
