@@ -86,17 +86,17 @@ def test_ctrl_c_closes_the_run_with_130(fake: Any, capsys) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "bound", "code"),
+    ("changes", "bound", "code", "words"),
     [
-        ({}, "1.9", 0),
-        ({}, "2.0", 1),
-        ({"compiled": measurement(0.004)}, "1.05", 1),
-        ({"parity": Parity("differ", 1.0, "")}, "1.05", 1),
-        ({"compiled": None}, "1.05", 1),
+        ({}, "1.9", 0, "Passed: the speed-up is at least 1.99×, asked 1.9×."),
+        ({}, "2.0", 1, "Failed: the speed-up is at least 1.99×, asked 2×."),
+        ({"compiled": measurement(0.004)}, "1.05", 1, "Failed: the speed-up is at least 0.50×, asked 1.05×."),
+        ({"parity": Parity("differ", 1.0, "")}, "1.05", 1, "Failed: the speed-up is not known, asked 1.05×."),
+        ({"compiled": None}, "1.05", 1, "Failed: the speed-up is not known, asked 1.05×."),
     ],
     ids=["beyond the bound", "its near end is not", "slower", "other outputs", "no speed-up"],
 )
-def test_a_build_fails_unless_the_speed_up_is_known(changes: Any, bound: str, code: int, fake: Any, capsys) -> None:
+def test_a_build_fails_unless_the_speed_up_is_known(changes: Any, bound: str, code: int, words: str, fake: Any, capsys):
     fake(ok_result(**changes))
     assert main([*RUN, "--at-least", bound]) == code
-    assert ("Failed: " if code else "Passed: ") in capsys.readouterr().err
+    assert words in capsys.readouterr().err
