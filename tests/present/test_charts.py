@@ -116,7 +116,9 @@ def test_each_group_of_a_heat_map_has_its_rows() -> None:
 
 def test_a_line_is_the_start_and_the_calls() -> None:
     ways = {way.name if way.kind != "other" else "the other ways": way for way in WAYS}
-    for line in crossover(WAYS, []).data:
+    figure = crossover(WAYS, [])
+    assert 10 ** figure.layout.yaxis.range[0] < min(way.start for way in WAYS)
+    for line in figure.data:
         assert np.allclose(line.y, ways[line.name].start + ways[line.name].seconds * np.array(line.x))
 
 

@@ -20,6 +20,7 @@ A call 12.2 ms 6.12 ms median of this process 12.2 ms 6.12 ms
 images/s, back to back 600 760
 on the GPU 5.00 ms 4.80 ms
 launching kernels 59 % 22 %
+Same output? match Outputs are close to within 0.001.
 Graph break 1: modeling_vit.py:321 in forward · call to print
 Recompile 1: modeling_vit.py:88 in forward · a size changed
 Fallback to eager 2: – · a loop

@@ -94,11 +94,12 @@ def test_every_shape_of_picture_can_be_drawn_on(shape: tuple[int, int]) -> None:
         ((1000, 2000, 3000, 4000), (100, 200, 300, 400)),
         ((3000, 4000, 1000, 2000), (100, 200, 300, 400)),
         ((-50, -50, 90_000, 90_000), (0, 0, 640, 480)),
+        ((1000, 2000, 1001, 2001), (100, 200, 108, 208)),
         ((NAN, 0, 1, 1), None),
         ((0, 0, INFINITE, 1), None),
         ((9000, 0, 9500, 9), None),
     ],
-    ids=["inside", "turned round", "clamped", "NaN", "infinite", "outside"],
+    ids=["inside", "turned round", "clamped", "tiny", "NaN", "infinite", "outside"],
 )
 def test_a_box_lies_where_it_is_in_the_full_size_picture(corners: tuple, rect: tuple | None) -> None:
     annotation = annotate(preview(), info(6400, 4800), {"eager": boxes(box("cat", *corners))}, "eager")

@@ -52,6 +52,11 @@ def test_the_interval_of_a_loss_is_a_slow_down() -> None:
     assert verdict.interval(compiled_at(0.001)) == f"speed-up 1.993 to 2.007×, 95 % confidence, {BASIS}"
 
 
+def test_noise_is_how_far_eager_differs_from_itself() -> None:
+    assert verdict.noise(ok_result().speedup) == "Eager timed against itself: 0.3 % apart."
+    assert verdict.noise(ok_result(control_times=None).speedup) == "Eager was not timed against itself."
+
+
 def test_added_breaks_are_named_in_every_report() -> None:
     report = terminal.report(BROKEN)
     assert "Compiled is 2.00× faster (with added graph breaks)" in report
