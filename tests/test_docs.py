@@ -1,7 +1,7 @@
 """The Markdown pages say what the code says: options, settings, exit codes, routes, columns, figures, links, files."""
 
 import re
-from argparse import PARSER, SUPPRESS, ArgumentParser
+from argparse import PARSER
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -149,41 +149,26 @@ def test_every_module_that_a_page_names_takes_its_options() -> None:
 # ---- options
 
 
-def _parsers(parser: ArgumentParser, name: str = "") -> dict[str, ArgumentParser]:
-    """The parser of every command, with those of the commands below it, as it is typed."""
-    found = {name: parser}
-    for action in parser._actions:
-        for below, its in (action.choices or {}).items() if action.nargs == PARSER else ():
-            found |= _parsers(its, f"{name} {below}".strip())
-    return found
+[COMMAND] = [action for action in main.parser()._actions if action.nargs == PARSER]
 
 
-PARSERS = _parsers(main.parser())
-
-
-def _flags(command: str) -> list[list[str]]:
-    """The long names of each option, the one to use first."""
-    options = [action.option_strings for action in PARSERS[command]._actions if action.help != SUPPRESS]
-    found = [[name for name in names if name.startswith("--")] for names in options]
-    return [names for names in found if names and names != ["--help"]]
+def _flags(command: str) -> set[str]:
+    return {flag for action in COMMAND.choices[command]._actions for flag in action.option_strings} - {"-h"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_of_a_command_stands_in_its_section(command: str) -> None:
     page, heading = COMMANDS[command]
     explained = re.findall(r"`(--[a-z-]+)", _section(_text(page), heading))
-    assert {names[0] for names in _flags(command)} <= set(explained)
+    assert _flags(command) - {"--help"} <= set(explained)
 
 
 def test_every_command_line_of_the_pages_can_be_typed() -> None:
     lines = [line for page in EVERY_PAGE for line in re.findall(r"python -m demo\b([^`#>|\n]*)", _read(page))]
     assert len(lines) > 20
-    for line in lines:
-        words = line.split()
-        command = next((name for name in (" ".join(words[:2]), " ".join(words[:1])) if name in PARSERS), "")
-        assert command or not words or words[0] in ("--help", "--version"), line
+    for command, *words in filter(None, map(str.split, lines)):
         options = {word for word in words if word.startswith("--")}
-        assert options <= {"--help", "--version"}.union(*_flags(command)), line
+        assert command in ("--help", "--version") or options <= _flags(command), (command, options)
 
 
 # ---- settings

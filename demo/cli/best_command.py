@@ -18,7 +18,7 @@ from demo.sweep.best_way import MAX_MINUTES, MIN_MINUTES, MINUTES, Search
 from demo.sweep.run_grid import Done
 
 RUN_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
-"""The run options that `best` accepts. The search itself sets all other run options."""
+"""The options of a run that `best` accepts. The search sets all others."""
 
 
 def add_to(commands: Any) -> None:
@@ -27,7 +27,7 @@ def add_to(commands: Any) -> None:
     common.add_model(parser)
     common.add_options(parser, RUN_OPTIONS)
     minutes = f"time for it, {MIN_MINUTES:g} to {MAX_MINUTES:g} (default: {MINUTES:g})"
-    parser.add_argument("--minutes", metavar="N", type=float, default=MINUTES, help=minutes)
+    parser.add_argument("--minutes", metavar="N", type=fmt.parse_number, default=MINUTES, help=minutes)
     parser.add_argument("--other-formats", action="store_true", help="try half formats (and TF32 on a GPU), too")
     text = "write the winner as a script of its own"
     parser.add_argument("--script", metavar="FILE.py", type=common.output_file, help=text)
@@ -41,7 +41,7 @@ def _best(options: argparse.Namespace) -> int:
     image = common.picture(options.image, [spec])
     history = History()
     with closing(Runner(history)) as runner:
-        # The user may have changed the file of an own model since its runs were stored.
+        # The user may have changed the file of a model of their own since its runs were stored.
         stored = [] if spec.task == OWN_MODEL else history.all(checkpoints={spec.checkpoint})
         search = Search(spec, runner.inspect(), stored, image, options.other_formats, options.minutes)
         ways = ", ".join(best_words.name(way) for way in search.ways if not way.refused)
@@ -57,7 +57,7 @@ def _best(options: argparse.Namespace) -> int:
 
 
 def _line_so_far(search: Search, event: Done) -> str:
-    """Returns 'So far freezing: 1.66×, 2 min left at most', with what is known of the way that has just run."""
+    """Returns 'So far freezing: 1.66×, 2 min left at most' for the way to run the model that was just timed."""
     way = search.ways[event.place]
     row = next(row for row in search.table().rows if row.way is way)
     text = row.out or best_words.cells(row)["speedup"]
@@ -65,7 +65,7 @@ def _line_so_far(search: Search, event: Done) -> str:
 
 
 def best_report(table: BestTable, complete: bool) -> str:
-    """Returns the search's report as text: conclusion, table with ranks, ways that cannot run here, winner's command.
+    """Returns the report of a search as text: the conclusion, a table of the ways to run the model, and the next step.
 
     `complete` is False if the time was up before every way was tried.
     """

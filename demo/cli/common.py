@@ -20,7 +20,7 @@ OK, FAILED, BAD_INPUT = 0, 1, 2
 
 
 def add_model(parser: argparse.ArgumentParser, own: bool = True) -> None:
-    """Adds the options for the checkpoint, its task and its picture; if `own`, also --model for a file of the user."""
+    """Adds --checkpoint, --task and --image; if `own`, also --model for a model of the user's own."""
     checkpoint = f"a name of `{PROGRAM} list` (default: {catalog.DEFAULT}), a hub id or a local folder"
     parser.add_argument("--checkpoint", metavar="ID", help=checkpoint)
     parser.add_argument("--task", help=f"only for a checkpoint that is not in the list: {', '.join(TASKS)}")
@@ -32,7 +32,7 @@ def add_model(parser: argparse.ArgumentParser, own: bool = True) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser, names: Iterable[str] = OPTIONS) -> None:
-    """Adds the run options in `names`. The parsed value of an option that the user left out is None."""
+    """Adds the run options in `names`. An option that the user leaves out gets the value None."""
     for option in (OPTIONS[name] for name in names):
         note: dict[str, Any] = {"dest": option.name, "help": _help(option)}
         if option.kind == "switch":
@@ -43,26 +43,19 @@ def add_options(parser: argparse.ArgumentParser, names: Iterable[str] = OPTIONS)
 
 
 def option_values(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -> dict[str, Any]:
-    """Returns the options in `names` that the user typed, unchecked: {"batch_size": "4", "freezing": True}."""
+    """Returns the options that the user typed, unchecked: {"batch_size": "4", "freezing": True}."""
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def _help(option: Option) -> str:
-    """Returns 'auto, cpu, cuda.
-
-    "auto" takes the GPU ... Default: auto.' as help; argparse needs each '%' doubled.
-    """
     text = f"{', '.join(option.values)}. {option.help}" if option.values else option.help
     if option.kind in ("choice", "whole", "number") and option.default is not None:
         text += f" Default: {option.default}."
-    return text.replace("%", "%%")
+    return text.replace("%", "%%")  # argparse formats it
 
 
 def output_file(text: str) -> Path:
-    """Returns the path, as the argparse type of a file to write.
-
-    A path that cannot be written fails before any run.
-    """
+    """Returns the path of a file to write, as an argparse type: a path that cannot be written fails before any run."""
     try:
         check_place(Path(text), "file")
     except BadInput as refused:
@@ -71,7 +64,7 @@ def output_file(text: str) -> Path:
 
 
 def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
-    """Returns the checked spec of the user's checkpoint or own model, with the options `given`. Raises BadInput."""
+    """Returns the spec of a run with the options `given`. Raises BadInput if they do not fit the model."""
     if options.model is not None:
         if others := [name for name in ("checkpoint", "task", "image") if getattr(options, name) is not None]:
             raise BadInput(f"A model of your own brings its inputs along: leave out --{', --'.join(others)}.")
@@ -84,7 +77,7 @@ def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
 
 
 def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
-    """Returns the path of the picture `given`, or of the default scene if `given` is None.
+    """Returns the path of the picture `given`, or of the default picture if `given` is None.
 
     Raises BadInput if the file is no picture, or if a picture was given and no model of `specs` takes one.
     """
@@ -95,6 +88,15 @@ def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
     return path
 
 
+def read_text(file: str, what: str) -> str:
+    """Returns the text of a file. Raises BadInput if it cannot be read; `what` names it in the message: 'grid'."""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", "it is no UTF-8 text")
+        raise BadInput(f"The {what} {file!r} cannot be read: {why}.") from error
+
+
 def find_stored(history: History, id: str) -> RunResult:
     """Returns the stored result with this id. Raises BadInput if there is none."""
     if (result := history.get(id)) is None:
@@ -103,5 +105,5 @@ def find_stored(history: History, id: str) -> RunResult:
 
 
 def json_text(value: Any) -> str:
-    """Returns a value as indented JSON text; a dataclass becomes an object."""
+    """Returns a value as indented JSON; a dataclass becomes an object."""
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2)

@@ -1,7 +1,6 @@
-"""`python -m demo deploy OWNER/NAME`: puts this project on a Space of the Hugging Face Hub, new or existing.
+"""`python -m demo deploy OWNER/NAME`: puts this project on a new or existing Space of the Hugging Face Hub.
 
-If the Space holds something else, the command stops before it changes anything. All files arrive in one commit. Not
-covered: whether the Space then builds and starts. The Space's page shows that.
+A Space with something else is left as it is. Not covered: whether the Space then builds and starts.
 """
 
 import argparse
@@ -21,16 +20,15 @@ CONTENT = (
     *("app.py", "requirements.txt", "packages.txt", "README.md", "LICENSE", "CONTRIBUTING.md", "SECURITY.md"),
     *("demo", "assets", "docs", "benchmarks/results"),
 )
-"""The files to send: what the page needs and what README.md links to. Of a folder, the files that git tracks."""
+"""The files and folders to send: what the page needs and what README.md links to."""
 OURS = "demo/cli/main.py"
 """A file that only a Space with this project has."""
 HUBS_OWN = {".gitattributes", "README.md"}
 """The files that the Hub itself puts into a new Space."""
 FOR_CUDA_12 = r"--extra-index-url https://download.pytorch.org/whl/cu126\ntorch==\1+cu126"
 TORCH = {"zero-a10g": "torch==2.11.0"} | dict.fromkeys(("t4", "l4", "a10g", "a100", "h100"), FOR_CUDA_12)
-"""What replaces torch's line in requirements.txt, by the beginning of the hardware's name. ZeroGPU installs certain
-versions of torch only. GPUs before Blackwell may have drivers too old for CUDA 13, so they get the build for
-12.6."""
+"""What replaces torch's line in requirements.txt, by the beginning of the hardware's name. ZeroGPU has certain versions
+of torch only. The drivers of older GPUs may be too old for CUDA 13."""
 ADVICE = (
     "Check the network, the login (`hf auth login`, or HF_TOKEN, with a token that may write there) and, for hardware, "
     "https://huggingface.co/settings/billing. Then start the same command again."
@@ -70,10 +68,7 @@ def _deploy(options: argparse.Namespace) -> int:
 
 
 def _files() -> list[str]:
-    """Returns the tracked files that belong on a Space, without symbolic links.
-
-    Raises BadInput outside of a clone.
-    """
+    """Returns the files to send, without symbolic links. Raises BadInput outside of a git clone."""
     command = ["git", "ls-files", "-z", "--", *CONTENT]
     tracked = subprocess.run(command, cwd=ROOT, capture_output=True).stdout.decode().split("\0")
     files = [name for name in tracked if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
@@ -83,16 +78,13 @@ def _files() -> list[str]:
 
 
 def _requirements(hardware: str) -> str:
-    """Returns the text of requirements.txt with the torch that suits this hardware, such as "t4-small"."""
+    """Returns the text of requirements.txt with the torch that suits hardware such as "t4-small"."""
     line = next((line for begins, line in TORCH.items() if hardware.startswith(begins)), r"\g<0>")
     return re.sub(r"^torch==([^+\s]+)\S*", line, (ROOT / "requirements.txt").read_text("utf-8"), flags=re.MULTILINE)
 
 
 def _send(options: argparse.Namespace, dataset: str, files: list[str]) -> None:
-    """Creates or updates the Space.
-
-    Raises BadInput if it holds something else, and the errors of huggingface_hub.
-    """
+    """Creates or updates the Space. Raises BadInput if the Space holds something else."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.utils import disable_progress_bars
 
@@ -120,5 +112,5 @@ def _send(options: argparse.Namespace, dataset: str, files: list[str]) -> None:
     requirements = CommitOperationAdd("requirements.txt", _requirements(hardware).encode())
     add = [CommitOperationAdd(file, ROOT / file) for file in files if file != "requirements.txt"]
     delete = [CommitOperationDelete(file) for file in sorted(present - {*files, ".gitattributes"})]
-    # One commit, because each commit starts a build: `upload_folder` splits this number of files into several commits.
+    # One commit, because each starts a build: `upload_folder` would make several.
     api.create_commit(space, [*delete, *add, requirements], commit_message="Worth Compiling?", repo_type="space")

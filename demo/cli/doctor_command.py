@@ -1,4 +1,4 @@
-"""`python -m demo doctor`: says whether a run would work on this machine, what prevents it and what to do about it."""
+"""`python -m demo doctor`: says whether a run would work on this machine, and if not, why and what to do."""
 
 import argparse
 import subprocess
@@ -21,7 +21,6 @@ def add_to(commands: Any) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    """Prints what a worker process and the Hub (asked for at most 2 s) report, and returns the exit code."""
     if options.gpu:
         return FAILED if subprocess.run([sys.executable, "-m", "demo.backend.gpu_check"]).returncode else OK
     machine, problems = _machine()  # each problem makes a run fail, and names its remedy
@@ -41,24 +40,23 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _machine() -> tuple[HostInfo | None, list[str]]:
-    """Returns the machine as a worker process reports it (None if no worker starts), and why a run would fail on it."""
+    """Returns the machine, or None if no process with torch starts, and why a run would fail on it."""
     from demo.runs.runner import Runner
 
     with closing(Runner(None)) as runner:
         try:
             machine = runner.inspect()
-        except WorkerDied as error:
+        except (WorkerDied, OSError) as error:
             remedy = "Install what it needs: pip install -r requirements.txt"
-            return None, [f"The worker process does not start: {error}. {remedy}"]
-        except OSError as error:
-            remedy = "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
+            if isinstance(error, OSError):
+                remedy = "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
             return None, [f"The worker process does not start: {error}. {remedy}"]
     refused = refusals.refusal(refusals.on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine)
     return machine, [refused] if refused else compile_problems()
 
 
 def compile_problems() -> list[str]:
-    """Returns why a process in a worker's environment cannot build and load C++ code: one sentence, or none."""
+    """Returns why a run could not compile and load C++ code: one sentence, or none."""
     with child_process("demo.backend.machine_probe") as child:
         code, lines = child.exit_code(None), child.output()
     problem = lines[-1] if lines else f"A process that loads a small C++ extension {ending(code)}."
@@ -66,7 +64,6 @@ def compile_problems() -> list[str]:
 
 
 def doctor_report(machine: HostInfo | None, reachable: bool, problems: list[str], notes: list[str]) -> str:
-    """Returns the report as text: what is there, whether a run would work, and what to do."""
     facts: dict[str, str] = {}
     if machine is not None:
         memory = f", {fmt.size(machine.gpu_memory_bytes)} of memory" if machine.gpu_memory_bytes else ""

@@ -20,11 +20,9 @@ from demo.store import export
 from demo.store.history import History
 
 LISTED = 50
-"""How many results are listed without --limit: to compute the interval of each takes some hundredths of a
-second."""
+"""How many results are listed without --limit; each takes some hundredths of a second."""
 Writer = Callable[[BinaryIO], object]
-"""A function that writes one file format. `_exports`, `_cards` and `_races` return writers by file ending:
-".png"."""
+"""A function that writes a file of one format."""
 _HELP = """the stored results, newest first
 
   history                       list them
@@ -44,7 +42,7 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     history.set_defaults(command=_history)
-    history.add_argument("words", nargs="*", metavar="WORDS", help="as above; nothing: the list")
+    history.add_argument("words", nargs="*", metavar="WORDS", help="as above, before all options; nothing: the list")
     text = f"the newest N (default: {LISTED}, or with --json all)"
     history.add_argument("--limit", metavar="N", type=limit, help=text)
     history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
@@ -70,9 +68,15 @@ def _history(options: argparse.Namespace) -> None:
         case ["export", file]:
             _write(Path(file), _exports(history.each(options.limit, options.search)))
         case ["card", id, file]:
-            _write(Path(file), _cards(find_stored(history, id)))
+            result = find_stored(history, id)
+            _write(Path(file), {".png": lambda draft: draft.write(png.card(result))})
         case ["race", id, file]:
-            _write(Path(file), _races(find_stored(history, id)))
+            result = find_stored(history, id)
+            drawings: dict[str, Writer] = {
+                ".svg": lambda draft: draft.write(race.file(result).encode()),
+                ".png": lambda draft: draft.write(png.race_at_rest(result)),
+            }
+            _write(Path(file), drawings)
         case ["delete", *ids] if ids:
             _delete(history, ids, options)
         case [id] if id not in ("export", "card", "race", "delete"):
@@ -99,9 +103,9 @@ def _list(history: History, options: argparse.Namespace) -> None:
 
 
 def _write(file: Path, writers: Mapping[str, Writer]) -> None:
-    """Writes `file` with the writer for its ending. If that fails, an existing file stays as it was."""
+    """Writes `file` with the writer for its ending, such as ".png". If that fails, an existing file stays as it was."""
     if (write := writers.get(file.suffix.lower())) is None:
-        raise BadInput(f"The file's name says how to write it: {', '.join(writers)}. Given: {str(file)!r}.")
+        raise BadInput(f"The name of the file must end in {' or '.join(writers)}. Given: {str(file)!r}.")
     export.check_place(file, "file")
     with replacing(file) as draft:
         write(draft)
@@ -114,17 +118,6 @@ def _exports(results: Iterable[RunResult]) -> dict[str, Writer]:
     return formats | {".md": lambda draft: draft.write(markdown.of_cells(cells).encode())}
 
 
-def _cards(result: RunResult) -> dict[str, Writer]:
-    return {".png": lambda draft: draft.write(png.card(result))}
-
-
-def _races(result: RunResult) -> dict[str, Writer]:
-    return {
-        ".svg": lambda draft: draft.write(race.file(result).encode()),
-        ".png": lambda draft: draft.write(png.race_at_rest(result)),
-    }
-
-
 def _delete(history: History, ids: list[str], options: argparse.Namespace) -> None:
     results = [find_stored(history, id) for id in ids]
     if not options.yes:
@@ -134,7 +127,8 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> No
 
 
 def limit(text: str) -> int:
-    """Returns the number typed after `--limit`. argparse prints this function's name: "invalid limit value"."""
-    if not 1 <= (number := int(text)) <= sys.maxsize:
-        raise ValueError
+    """Returns the number typed after `--limit`."""
+    number = fmt.parse_whole(text)
+    if not isinstance(number, int) or not 1 <= number <= sys.maxsize:
+        raise argparse.ArgumentTypeError(f"give a whole number of 1 or more. Given: {text!r}")
     return number

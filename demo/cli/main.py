@@ -1,7 +1,5 @@
 """The command line: `python -m demo COMMAND`.
 
-The larger commands are files beside this one.
-
 Only `serve` imports gradio and plotly, so that the other commands work on a machine without them. Results go to
 standard output, everything else to standard error. Exit codes: 0 the command succeeded, 1 it failed (or the doctor
 found a problem), 2 the input was bad, 130 Ctrl-C, 141 the reader of the output left, 143 SIGTERM.
@@ -37,10 +35,7 @@ from demo.store.published import current_commit
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code.
-
-    An expected error is printed as one sentence on standard error.
-    """
+    """Runs one command and returns its exit code. Prints an expected error as one sentence on standard error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a C locale cannot print "×", and UTF-8 no broken file name
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -69,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _silence_output() -> None:
-    """Sends output that cannot be written to the null device, so that Python's flush at exit does not fail again."""
+    """Replaces a standard output that cannot be written, so that Python's flush at exit does not fail again."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -77,7 +72,7 @@ def _silence_output() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of all commands. Parsed options hold the function that runs the command as `command`."""
+    """Returns the parser of all commands. In the parsed options, `command` is the function that runs the command."""
     program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this model, on this machine?")
     program.set_defaults(command=lambda options: program.print_help())
     program.add_argument("--version", action="store_true", help="the project's commit and the libraries' versions")
@@ -100,7 +95,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _version(options: argparse.Namespace) -> None:
-    """Prints this project's commit and the versions of the libraries, without importing them."""
     versions = [f"Python {platform.python_version()}"]
     for library in ("torch", "transformers", "gradio"):
         try:
@@ -130,6 +124,12 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        options, rest = super().parse_known_args(args, namespace)
+        if rest:  # said here, the error names the help of the command and not of the whole program
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return options, rest
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(f"{fmt.sentence(message.rstrip('.'))} See {self.prog} --help.")

@@ -1,7 +1,6 @@
 """`python -m demo run`: times one checkpoint, eager and compiled, on one picture or one prompt."""
 
 import argparse
-import math
 import os
 import sys
 from contextlib import closing
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli import common, terminal
+from demo.core import format as fmt
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.core.spec import BadInput, RunSpec
@@ -38,9 +38,9 @@ def add_to(commands: Any) -> None:
 
 
 def run_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the typed run options, plus those that --trace and --package need.
+    """Returns the options that the user typed, plus those that --trace and --package need.
 
-    Raises BadInput if they conflict.
+    Raises BadInput if they contradict each other.
     """
     given = common.option_values(options)
     if options.trace is not None and given.setdefault("profile", "on") == "off":
@@ -72,10 +72,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunResult:
-    """Runs the spec, shows progress on standard error and returns the result.
-
-    Ctrl-C stores the run as cancelled.
-    """
+    """Runs the spec, shows progress on standard error and returns the result."""
     from demo.runs.runner import Runner
 
     line, machine = terminal.ProgressLine(sys.stderr), None
@@ -97,7 +94,7 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunR
 
 
 def _passes(result: RunResult, least: float) -> bool:
-    """Returns whether the speed-up's interval begins at `least` or above, and says so on standard error."""
+    """Returns whether the lower end of the speed-up's interval is at least `least`, and prints it to standard error."""
     known = verdict.outcome(result) not in (None, "void") and not result.outputs_differ
     low = result.speedup.low if known and result.speedup is not None else 0.0
     passed = low >= least
@@ -107,14 +104,15 @@ def _passes(result: RunResult, least: float) -> bool:
 
 
 def ratio(text: str) -> float:
-    """Returns the number typed after `--at-least`. argparse prints this function's name: "invalid ratio value"."""
-    if not 0 < (number := float(text)) < math.inf:
-        raise ValueError
+    """Returns the number typed after `--at-least`."""
+    number = fmt.parse_number(text)
+    if not isinstance(number, float) or number <= 0:
+        raise argparse.ArgumentTypeError(f"give a number above 0, such as 1.05. Given: {text!r}")
     return number
 
 
 def _new_file(text: str, ending: str) -> Path:
-    """Returns the path of a file that does not exist yet, with `ending` added if it is missing; an argparse type."""
+    """Returns the path of a new file, with `ending` added if it is missing, as an argparse type."""
     path = common.output_file(text.removesuffix(ending) + ending)
     if path.exists():
         raise argparse.ArgumentTypeError(f"the file {str(path)!r} exists already. Name a new one")

@@ -1,4 +1,4 @@
-"""`python -m demo shapes`: replays a log of input sizes, eager and with each way to compile for many sizes."""
+"""`python -m demo shapes`: replays a log of input sizes, eager and with each value of torch.compile's `dynamic`."""
 
 import argparse
 import dataclasses
@@ -14,7 +14,17 @@ from typing import Any
 import numpy as np
 
 from demo.cli import terminal
-from demo.cli.common import FAILED, OK, add_model, add_options, json_text, make_spec, option_values, picture
+from demo.cli.common import (
+    FAILED,
+    OK,
+    add_model,
+    add_options,
+    json_text,
+    make_spec,
+    option_values,
+    picture,
+    read_text,
+)
 from demo.core import format as fmt, limits
 from demo.core.codec import plain
 from demo.core.size_log import Size, read_log
@@ -23,13 +33,11 @@ from demo.runs.process import Child, child_process, ending
 
 MODULE = "demo.backend.replay"
 RUN_OPTIONS = ("device", "weights", "mode", "dtype", "threads", "text", "prompt")
-"""The run options that `shapes` accepts."""
+"""The options of a run that `shapes` accepts."""
 SPREAD = 0.1
-"""The share by which two totals must differ to count as different. Each is from one process, so less may be
-chance."""
+"""Two totals that differ by less than this share count as equal: each is from one process only."""
 STRATEGIES = ("eager", "auto", "on", "off", "padded")
-"""Eager; three values of `RunSpec.dynamic`; and "off" with batches padded to powers of two, to compile few
-sizes."""
+"""Eager; three values of the option `dynamic`; and "off" with batches padded to powers of two, to compile few sizes."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +46,15 @@ class Replay:
 
     strategy: str
     seconds: Sequence[float] = ()
-    """The time of each call, with any compile that the call waited for."""
+    """The time of each call, including any compile."""
     waited: Sequence[bool] = ()
-    """For each call, whether it waited for a compile, or for the recording of a CUDA graph."""
+    """For each call, whether it compiled or recorded a CUDA graph."""
     recompiles: int = 0
-    """Functions that dynamo compiled again."""
+    """How many functions dynamo compiled again."""
     fallbacks: int = 0
-    """Functions that dynamo gave up and left to eager."""
+    """How many functions dynamo left to eager."""
     failed: str = ""
-    """Why the strategy failed, as a clause; '' if it did not."""
+    """Why the strategy failed: 'the process was killed'; '' if it did not."""
 
     @property
     def total(self) -> float:
@@ -65,11 +73,7 @@ def add_to(commands: Any) -> None:
 def _shapes(options: argparse.Namespace) -> int:
     spec = make_spec(options, option_values(options, RUN_OPTIONS))
     image = picture(options.image, [spec])
-    try:
-        text = Path(options.file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"The sizes {options.file!r} cannot be read: {error}.") from error
-    sizes = read_log(text, spec.task == TEXT_GENERATION)
+    sizes = read_log(read_text(options.file, "log"), spec.task == TEXT_GENERATION)
     replays = []
     for strategy in STRATEGIES:
         print(f"{strategy}: {len(sizes)} calls", file=sys.stderr, flush=True)
@@ -83,7 +87,7 @@ def _shapes(options: argparse.Namespace) -> int:
 
 
 def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -> Replay:
-    """Replays the log in a new process with an empty compile cache, and kills the process after a run's time limit.
+    """Replays the log in a new process with an empty compile cache, for at most the time limit of a run.
 
     Raises BadInput if the model cannot be called with these sizes.
     """
@@ -103,7 +107,7 @@ def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -
 
 
 def _read_answer(child: Child) -> dict[str, Any]:
-    """Returns the fields of `Replay` that the process printed, {"failed": why}, or {"refused": why} for bad input."""
+    """Returns the fields of a `Replay`, or {"refused": why} if the model cannot be called with these sizes."""
     limit = limits.current().seconds
     code = child.exit_code(limit)
     if code is None:
@@ -115,7 +119,7 @@ def _read_answer(child: Child) -> dict[str, Any]:
 
 
 def cheapest(replays: list[Replay]) -> list[str]:
-    """Returns the strategies whose total is at most `SPREAD` above the least total, the least first."""
+    """Returns the strategy with the least total time, then all others whose total is at most `SPREAD` above it."""
     complete = sorted((one for one in replays if not one.failed), key=lambda one: one.total)
     return [one.strategy for one in complete if one.total <= complete[0].total * (1 + SPREAD)]
 

@@ -1,4 +1,4 @@
-"""`python -m demo sweep`: runs every cell of a grid of settings whose result is not stored yet."""
+"""`python -m demo sweep`: runs a grid of settings, leaving out all runs whose result is stored already."""
 
 import argparse
 import sys
@@ -23,7 +23,15 @@ from demo.sweep.run_grid import Done, Event, run_cells
 def add_to(commands: Any) -> None:
     parser = commands.add_parser("sweep", help="run a grid: checkpoints x batch sizes x modes x dtypes")
     parser.set_defaults(command=_sweep)
-    _add_grid(parser)
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("file", nargs="?", metavar="FILE.yaml", help="the grid: lists and settings by their names")
+    either.add_argument("--preset", choices=list(PRESETS), help="a grid by its name")
+    for axis, option in AXES.items():
+        text = f"{option.replace('_', ' ')}, as of `run`; give it several times, or with commas, for more"
+        flag = f"--{option.replace('_', '-')}"
+        parser.add_argument(flag, dest=axis, action="append", metavar=option.upper(), help=text)
+    parser.add_argument("--task", help="only for checkpoints that are not in the list")
+    common.add_options(parser, SETTINGS)
     text = "the picture for every cell that sees one (default: a drawn scene, 4:3)"
     parser.add_argument("--image", metavar="PATH", help=text)
     parser.add_argument(
@@ -37,23 +45,11 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--gpu-type", action="append", default=[], help="with ray: T4, A100, ...; several: on each")
 
 
-def _add_grid(parser: argparse.ArgumentParser) -> None:
-    either = parser.add_mutually_exclusive_group()
-    either.add_argument("file", nargs="?", metavar="FILE.yaml", help="the grid: lists and settings by their names")
-    either.add_argument("--preset", choices=list(PRESETS), help="a grid by its name")
-    for axis, option in AXES.items():
-        text = f"{option.replace('_', ' ')}, as of `run`; give it several times, or with commas, for more"
-        flag = f"--{option.replace('_', '-')}"
-        parser.add_argument(flag, dest=axis, action="append", metavar=option.upper(), help=text)
-    parser.add_argument("--task", help="only for checkpoints that are not in the list")
-    common.add_options(parser, SETTINGS)
-
-
 def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
-    """Returns the specs of the preset or file. Typed options replace the file's entries. Raises BadInput."""
+    """Returns the specs of the preset or file; typed options replace its entries. Raises BadInput."""
     content: dict[str, Any] = dict(PRESETS[options.preset]) if options.preset else {}
     if options.file:
-        content = _read_yaml(Path(options.file))
+        content = _read_yaml(options.file)
     content |= common.option_values(options, [*AXES, "task", *SETTINGS])
     for axis in AXES:
         if (values := getattr(options, axis)) is not None:
@@ -63,15 +59,15 @@ def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
     return make_specs(content, options.file or "The sweep", folders=True)
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def _read_yaml(file: str) -> dict[str, Any]:
     import yaml  # only a grid in a file needs PyYAML
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadInput(f"The grid {str(path)!r} cannot be read: {' '.join(str(error).split())}.") from error
+        content = yaml.safe_load(common.read_text(file, "grid"))
+    except yaml.YAMLError as error:
+        raise BadInput(f"The grid {file!r} is no YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict):
-        raise BadInput(f"{path} must hold names with values, such as: checkpoints: [shapes-vit].")
+        raise BadInput(f"{file} must hold names with values, such as: checkpoints: [shapes-vit].")
     return content
 
 
@@ -93,7 +89,7 @@ def _sweep(options: argparse.Namespace) -> int:
 
 
 def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> list[Cell]:
-    """Runs the cells on a Ray cluster or this machine and returns them with their values. Prints the plan first."""
+    """Runs the specs on a Ray cluster or on this machine, and returns their results in the same order."""
     from demo.runs.runner import Runner
     from demo.sweep import ray_cluster as cluster
 

@@ -1,4 +1,4 @@
-"""The texts of the command line: progress on one line, a result in short and in full, plain text tables."""
+"""The texts of the command line: progress in one line, a result in short and in full, and plain text tables."""
 
 import shutil
 import statistics
@@ -21,13 +21,12 @@ from demo.sweep.run_grid import Done, Event, Timing
 MAX_PREDICTIONS = 5
 WIDTH = 100
 ANSI_CODES = {"bold": "1", "eager": "33", "compiled": "34", "faster": "1;32", "slower": "1;31"}
-"""The ANSI colour code for each kind of line."""
 REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}
-"""What follows the line on quality, by `Quality.remedy`."""
+"""The advice after the line on the quality of a result, by `Quality.remedy`."""
 
 
 class ProgressLine:
-    """Shows progress on a stream: on a terminal one line that is rewritten, elsewhere a line for each phase."""
+    """Shows progress: on a terminal in one line that is rewritten, elsewhere as a new line for each phase."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -42,7 +41,7 @@ class ProgressLine:
             self._write(f"{progress_text(progress)}\n")
 
     def end(self) -> None:
-        """Wipes the line of progress, so that the next output starts on an empty line."""
+        """Clears the line, so that the next output starts on an empty one."""
         if self._stream.isatty():
             self._write("\r\x1b[K")
 
@@ -57,7 +56,7 @@ class ProgressLine:
 
 
 def follow(events: Generator[Event, None, None], text_of: Callable[[Done], str], goes_on: bool) -> None:
-    """Shows runs on standard error: a line from `text_of` for each finished run and, on a terminal, the current run.
+    """Shows several runs on standard error: a line for each finished run and, on a terminal, the current run.
 
     `goes_on` says whether the same command, started again after Ctrl-C, runs only what is left.
     """
@@ -92,7 +91,7 @@ def progress_text(progress: Progress) -> str:
 
 
 def summary(result: RunResult, colour: bool = False) -> str:
-    """Returns a result in at most twelve lines, in the manner of hyperfine, with ANSI colour codes if `colour`."""
+    """Returns a result in at most twelve lines, with ANSI colour codes if `colour`."""
     title = (f"{naming.run_line(result)} · {naming.where(result)}", "bold")
     if result.failure is not None:
         lines = [title, (f"  {verdict.headline(result)}", "slower"), (f"  {result.failure.remedy}", "")]
@@ -106,10 +105,7 @@ def summary(result: RunResult, colour: bool = False) -> str:
 
 
 def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
-    """Yields the lines of a successful result, from both latencies to the quality of the answer.
-
-    Each line comes with its key in `ANSI_CODES`, or '' for no colour.
-    """
+    """Yields the lines of a successful result, each with its key in `ANSI_CODES`, or '' for no colour."""
     for name, title, side in naming.variants(result):
         yield f"{title:<10}{fmt.latency(result.latencies[name]):>9}{_spread(side)}", name
     answer = " ".join(filter(None, verdict.headline_parts(result) or ())) or verdict.headline(result)
@@ -129,14 +125,14 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
 
 
 def _spread(side: Measurement) -> str:
-    """Returns standard deviation, range and number of the calls: ' ± 0.02 ms   1.41 ms … 1.60 ms, 84 calls'."""
+    """Returns standard deviation, range and number of calls: ' ± 0.02 ms   1.41 ms … 1.60 ms, 84 calls'."""
     spread = fmt.latency(statistics.pstdev(side.wall_seconds))
     low, high = fmt.latency(min(side.wall_seconds)), fmt.latency(max(side.wall_seconds))
     return f" ± {spread}   {low} … {high}, {fmt.count(len(side.wall_seconds), 'call')}"
 
 
 def report(result: RunResult) -> str:
-    """Returns a result in full, as text: its summary, what the model saw, why, the cost and lines for your own code."""
+    """Returns a result in full, as text: its summary, the predictions, all details, and the lines for your own code."""
     place, image = f"  Started {fmt.minute(result.started_at)} UTC", result.image
     if image is not None:
         place += f". Picture: {image.name}, {image.width} × {image.height}"
@@ -168,7 +164,6 @@ def _part(part: Part) -> list[str]:
 
 
 def history_table(results: Sequence[RunResult]) -> str:
-    """Returns the results as a text table in the given order, one line each."""
     rows = [("started (UTC)", "checkpoint", "settings", "device", "status", "result", "id")]
     for result in results:
         started, settings = result.started_at.replace("T", " ").rstrip("Z"), naming.run_settings(result)
@@ -178,16 +173,12 @@ def history_table(results: Sequence[RunResult]) -> str:
 
 
 def table(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Returns the lines of a text table: left-aligned columns with two spaces between them."""
     cells = [list(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
 def hanging(start: str, text: str) -> list[str]:
-    """Returns `text` wrapped to lines of `WIDTH` characters.
-
-    `start` begins the first line; the rest is indented.
-    """
+    """Returns `text` wrapped to lines of `WIDTH` characters: `start` begins the first line, the others are indented."""
     wrapper = textwrap.TextWrapper(WIDTH, start, " " * len(start), break_long_words=False, break_on_hyphens=False)
     return wrapper.wrap(text)

@@ -1,6 +1,6 @@
-"""Plotly charts of one result, the published tables, a comparison, a sweep, and the ways to run one model.
+"""Plotly charts: one run, the published tables, a comparison, a sweep, and several ways to run one model.
 
-Each function that draws a chart returns None if there is nothing to draw.
+Each drawing function returns None if there is nothing to draw.
 """
 
 import math
@@ -24,14 +24,13 @@ from demo.store.published import PublishedRow
 # ---- one result
 
 _DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
-"""Colour and marker of each variant in `trace`. The marker differs too, for readers who cannot tell the colours."""
+"""Colour and marker in `trace`. The marker differs too, for readers who cannot tell the colours apart."""
 
 
 def trace(result: RunResult) -> go.Figure | None:
-    """Returns a chart with a dot for every timed call of eager and compiled, which shows drift, steps and outliers.
+    """Returns a scatter chart of every timed call, eager and compiled: it shows drift, steps and outliers.
 
-    Across: the number of the call among its variant's own calls, although both variants were timed in turns. Up:
-    its time, on a logarithmic scale, so that a single slow call does not squeeze all other dots together.
+    The y axis is logarithmic, so that one slow call does not squeeze all other dots together.
     """
     sides = naming.variants(result)
     if not sides:
@@ -52,7 +51,7 @@ def trace(result: RunResult) -> go.Figure | None:
     source = ["One dot a call, in the order timed; logarithmic scale", *provenance(result)]
     figure.update_yaxes(type="log", showgrid=True, nticks=5)
     figure.update_xaxes(nticks=6)
-    figure.update_layout(showlegend=True)
+    figure.update_layout(showlegend=True, hovermode="closest")
     words = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
     return layout(figure, f"Every timed call, {unit}", source, words, left=44, right=8, plot=200)
 
@@ -63,10 +62,9 @@ GPU_SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 
 
 def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a bar chart: two bars for each model, the time of one eager and of one compiled call.
+    """Returns a bar chart with two bars for each model: the time of an eager call and of a compiled call.
 
-    `rows` must share one subset, one GPU and one batch size. A variant that ran out of memory has a bar of length
-    0.
+    All `rows` must have the same subset, GPU and batch size. If a call ran out of memory, its bar has length 0.
     """
     if not rows:
         return None
@@ -86,13 +84,10 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     places = [bar + 0.5 * (bar // 2) for bar in range(len(names))]  # a gap after each pair
     colours = [EAGER, COMPILED] * len(rows)
     figure = go.Figure()
-    figure.add_bar(
-        orientation="h", y=places, x=lengths, width=0.74, marker={"color": colours, "line_width": 0}, hoverinfo="skip"
-    )
+    figure.add_bar(orientation="h", y=places, x=lengths, width=0.74, marker={"color": colours})
     for place, length, text in zip(places, lengths, texts, strict=True):
-        figure.add_annotation(x=length, y=place, text=text, xanchor="left", xshift=8)
-    figure.update_yaxes(tickvals=places, ticktext=names, tickfont={"size": NAME_SIZE}, ticks="")
-    figure.update_yaxes(range=[places[-1] + 0.6, -0.6])
+        figure.add_annotation(x=length, y=place, text=text, xshift=8)
+    figure.update_yaxes(tickvals=places, ticktext=names, tickfont={"size": NAME_SIZE}, range=[places[-1] + 0.6, -0.6])
     figure.update_xaxes(range=[0, max(lengths) or 1], nticks=5, showgrid=True, zeroline=True)
     noted = ["† has a note at its row of the table"] if any(map(published.notes_of, rows)) else []
     source = [f"{rows[0].gpu}, batch {rows[0].batch_size}", *noted, *_source_lines(rows)]
@@ -102,10 +97,6 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
 
 
 def _source_lines(rows: Sequence[PublishedRow]) -> list[str]:
-    """Returns the lines below a chart that say how a time was taken and who measured it.
-
-    `rows` must not be empty.
-    """
     first = rows[0]
     torch = ", ".join(f"torch {name}" for name in published.values(rows, "torch"))
     versions = f"{torch}, mode {first.mode}"
@@ -115,10 +106,9 @@ def _source_lines(rows: Sequence[PublishedRow]) -> list[str]:
 
 
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a chart of speed-up against batch size with one line for each GPU.
+    """Returns a line chart of speed-up by batch size, one line for each GPU; all `rows` must have the same subset.
 
-    `rows` must share one subset. With several models, a point is the geometric mean of the models that ran at that
-    batch size on that GPU.
+    A point is the geometric mean over the models that ran with this batch size on this GPU.
     """
     ratios = [(row, row.speedup) for row in rows if row.speedup is not None]
     if not ratios:
@@ -144,7 +134,7 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
     batches = published.values(rows, "batch_size")
     figure.update_xaxes(type="category", categoryorder="array", categoryarray=batches)
     figure.update_yaxes(nticks=6, ticksuffix="×", showgrid=True)
-    figure.update_layout(showlegend=True)
+    figure.update_layout(showlegend=True, hovermode="closest")
     models = published.values(rows, "model")
     what = models[0] if len(models) == 1 else "geometric mean of the models that ran"
     source = [f"Across: batch size. Up: speed-up, {what}; above 1× compiled is faster", *_source_lines(rows)]
@@ -157,8 +147,8 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
 def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
     """Returns a chart with one row for each run: its speed-up and 95 % interval, on a logarithmic axis around 1×.
 
-    A key of `runs` is the label above its row, as HTML: '<b>A</b> 2.00× freezing'. A row without a speed-up stays
-    empty. A row with the verdict 'unsure' shows the interval only, since a point would state a ratio.
+    `runs` maps an HTML label, '<b>A</b> 2.00× freezing', to a speed-up; None leaves the row empty. A speed-up whose
+    verdict is 'unsure' is drawn as an interval without a point.
     """
     points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
     if not points:
@@ -177,11 +167,9 @@ def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
             "arrayminus": [speedup.ratio - speedup.low for _, speedup in points],
             **{"color": TEXT, "thickness": 2, "width": 6},
         },
-        hoverinfo="skip",
     )
     for place, name in enumerate(runs):
-        at = {"y": place, "yanchor": "bottom", "yshift": 6, "x": 0, "xref": "paper", "xanchor": "left", "xshift": -6}
-        figure.add_annotation(text=name, **at)
+        figure.add_annotation(text=name, x=0, xref="paper", xshift=-6, y=place, yanchor="bottom", yshift=6)
     figure.add_vline(x=1, line={"color": LINE, "width": 2}, layer="below")
     end = math.log10(1.05 * max(max(speedup.high, 1 / speedup.low) for _, speedup in points))
     figure.update_xaxes(type="log", range=[-end, end], nticks=5, ticksuffix="×", showgrid=True)
@@ -194,7 +182,7 @@ def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
 # ---- a sweep
 
 FULL_COLOUR_AT = 3.0
-"""Speed-up, or slow-down, at which a cell reaches its full colour: 3 times."""
+"""Speed-up or slow-down at which a cell of the heat map has its full colour."""
 SHADES = [
     (0.0, f"rgba{(*rgb(EAGER), 0.65)}"),
     (0.499, f"rgba{(*rgb(EAGER), 0.2)}"),
@@ -202,8 +190,7 @@ SHADES = [
     (0.501, f"rgba{(*rgb(COMPILED), 0.15)}"),
     (1.0, f"rgba{(*rgb(COMPILED), 0.55)}"),
 ]
-"""Plotly colour scale of `heatmap`, from slower (0) to faster (1). Transparent, to be readable on light and
-dark."""
+"""Plotly colour scale from slower (0) to faster (1). Transparent, to be readable on a light and a dark page."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +200,7 @@ class HeatCell:
     column: str
     text: str
     ratio: float | None = None
-    """The speed-up; None if it is not known whether compiled is faster or slower. The cell then stays grey."""
+    """The speed-up; None, drawn grey, if it is not known whether compiled is faster or slower."""
 
 
 def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
@@ -238,15 +225,13 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
         text=[["" if cell is None else escape(cell.text) for cell in row] for row in rows],
         texttemplate="%{text}",
         textfont={"size": 13},
-        hoverinfo="skip",
         xgap=3,
         ygap=3,
     )
     labels = [fmt.shorten(row, 22) or group for group, row in lines]
     names = [escape(label) if row else f"<b>{label}</b>" for label, (_, row) in zip(labels, lines, strict=True)]
-    figure.update_xaxes(side="top", tickvals=list(range(len(columns))), ticktext=columns, ticks="")
-    figure.update_yaxes(tickvals=list(range(len(lines))), ticktext=names, ticks="")
-    figure.update_yaxes(range=[len(lines) - 0.5, -0.5])
+    figure.update_xaxes(side="top", tickvals=list(range(len(columns))), ticktext=columns)
+    figure.update_yaxes(tickvals=list(range(len(lines))), ticktext=names, range=[len(lines) - 0.5, -0.5])
     words = [f"{cell.row}, {cell.column}, {cell.group}: {cell.text}" for cell in cells]
     source = ["Blue: compiled is faster. Orange: compiled is slower"]
     left = 10 + round(0.58 * 13 * max(map(len, labels)))  # of the longest label: 13 pixels, mean letter 0.58 of that
@@ -256,8 +241,6 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
 
 # ---- the ways to run one model
 
-CALLS_BEYOND = 10
-"""Factor by which `crossover`'s axis of calls reaches beyond the calls that take as long as the longest start."""
 TOTAL_WHY = (
     "Calls since the start of a process; both scales are logarithmic. Each line begins with the first answer over what "
     "an earlier process left. Thick: the way of the answer."
@@ -268,9 +251,8 @@ _STYLES: dict[str, tuple[str, str]] = {
     "eager": (EAGER, "5px 3px"),
     "other": (LINE, "5px 3px"),
 }
-"""Colour and dashes of a line of `crossover`, by `WayLine.kind`."""
 _PART_SHADES = ((LINE, 0.4), (LINE, 0.85), (COMPILED, 1.0), (TEXT, 1.0))
-"""Colour and opacity of the four parts of a bar of `ladder`, in the order of the parts."""
+"""Colour and opacity of the four parts of a bar in `ladder`, from left to right."""
 
 
 @dataclass(frozen=True)
@@ -284,15 +266,14 @@ class WayLine:
 
 
 def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | None:
-    """Returns a chart of total time, `start + calls * seconds`, against the number of calls; both axes logarithmic.
+    """Returns a line chart of total time, `start + calls * seconds`, by number of calls; both axes are logarithmic.
 
-    The legend stands at the top left, which no line reaches, and names the winner, eager, and 'the other ways'.
-    `source` are the lines below the chart. Returns None for fewer than two ways.
+    `source` is the text below the chart, line by line. Returns None for fewer than two ways.
     """
     if len(ways) < 2:
         return None
-    farthest = max(way.start / way.seconds for way in ways)
-    decades = math.ceil(math.log10(max(10.0, CALLS_BEYOND * farthest)))
+    farthest = max(way.start / way.seconds for way in ways)  # as many calls as take as long as the start
+    decades = math.ceil(math.log10(max(10.0, 10 * farthest)))
     calls = [10 ** (step / 12) for step in range(12 * decades + 1)]
     figure = go.Figure()
     for way in sorted(ways, key=lambda way: -list(_STYLES).index(way.kind)):  # the winner is drawn last, on top
@@ -304,7 +285,6 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
             y=[way.start + count * way.seconds for count in calls],
             mode="lines",
             line={"color": colour, "width": 4 if way.kind == "winner" else 2, "dash": dash},
-            hoverinfo="skip",
             showlegend=name not in {trace.name for trace in figure.data},
         )
     figure.update_layout(showlegend=True, legend={"x": 0.02, "y": 1, "traceorder": "reversed"})
@@ -321,10 +301,10 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
 
 
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
-    """Returns a bar chart with one bar for each way, from the start of a process to its first answer.
+    """Returns a bar chart with one bar for each way to run a model: the time from process start to the first answer.
 
-    `ways` maps the name of a way to its four parts, name to seconds, in the order in which they happen. The times
-    are those of a process that found the files an earlier process left, such as the compile cache.
+    `ways` maps the name of a way to its four parts, in the order in which they happen: {'import': 2.1, ...}, in
+    seconds. The times must come from a process with a filled compile cache. `source` is the text below the chart.
     """
     if not ways:
         return None
@@ -338,14 +318,13 @@ def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go
             y=list(range(len(ways))),
             x=[seconds[part] * scale for seconds in ways.values()],
             width=0.36,
-            marker={"color": colour, "opacity": opacity, "line_width": 0},
-            hoverinfo="skip",
+            marker={"color": colour, "opacity": opacity},
         )
     for place, (name, total) in enumerate(totals.items()):
-        figure.add_annotation(x=total * scale, y=place, text=fmt.duration(total), xanchor="left", xshift=8)
-        figure.add_annotation(x=0, y=place, text=name, xanchor="left", yanchor="bottom", yshift=8)
+        figure.add_annotation(x=total * scale, y=place, text=fmt.duration(total), xshift=8)
+        figure.add_annotation(x=0, y=place, text=name, yanchor="bottom", yshift=8)
     figure.update_layout(barmode="stack")
-    figure.update_yaxes(range=[len(ways) - 0.6, -0.8], showticklabels=False, ticks="")
+    figure.update_yaxes(range=[len(ways) - 0.6, -0.8], showticklabels=False)
     figure.update_xaxes(range=[0, max(totals.values()) * scale], nticks=5, showgrid=True, zeroline=True)
     words = [
         f"{name}: {', '.join(f'{part} {fmt.latency(seconds)}' for part, seconds in ways[name].items())}"

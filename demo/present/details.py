@@ -1,7 +1,7 @@
-"""The details behind the verdict on a run: folds (foldable sections), which hold parts with titles, tables and rows.
+"""The details of a run as plain text: parts with a title, sentences, a table and rows, grouped into foldable sections.
 
-All is plain text, which the page, the terminal and Markdown format. A function that makes a part returns None if
-the run has no data for that part.
+The page, the terminal and Markdown exports format them. A function that makes a part returns None if the run has no
+data for it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,31 +16,30 @@ from demo.tasks import BY_NAME
 from demo.tasks.text import same_tokens
 
 Row = tuple[str, str, str]
-"""A name, its value, and the meaning of that value in one line; value and meaning may be ''."""
+"""A name, its value, and what the value means; value and meaning may be ''."""
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""The heads of the columns, the first head '', and the lines: each a name followed by a value for each column."""
+"""The heads of the columns, the first one '', and the lines: each a name, then a value for each column."""
 
 
 @dataclass(frozen=True)
 class Part:
     title: str
-    """The question of this part with its answer: 'Same output? match'."""
+    """A question with its answer, 'Same output? match', or a heading with its figure, 'Memory: 620 MB → 540 MB'."""
     sentences: Sequence[str] = ()
     table: Table | None = None
     rows: Sequence[Row] = ()
 
 
 def _table(heads: Iterable[str], lines: Mapping[str, Sequence[object]]) -> Table | None:
-    """Returns a table of the lines that have a value, with '–' for a missing value; None if no line has a value.
+    """Returns a table of `lines`, which maps the name of a line to its value in each column.
 
-    `lines` maps the name of a line to its value in each column.
+    A line without any value is left out, a single missing value becomes '–'. Returns None if no line is left.
     """
     cells = [[name, *(str(value or "–") for value in values)] for name, values in lines.items() if any(values)]
     return (["", *heads], cells) if cells else None
 
 
 def _variant_heads(result: RunResult) -> list[str]:
-    """Returns the heads of a table with a column for each timed variant: ['Eager', 'Compiled']."""
     return [name for _, name, _ in naming.variants(result)]
 
 
@@ -48,7 +47,7 @@ def _variant_heads(result: RunResult) -> list[str]:
 
 
 def calls(result: RunResult) -> Part | None:
-    """Returns statistics of the timed calls of each variant; for a text model also of first token and whole text."""
+    """Returns statistics of the timed calls, eager and compiled; for a text model also of its first token."""
     if result.speedup is None:
         return None
     sides = [side for *_, side in naming.variants(result)]
@@ -77,9 +76,9 @@ def calls(result: RunResult) -> Part | None:
 
 
 def _processes(result: RunResult) -> list[Row]:
-    """Returns a row for each process that the speed-up rests on: that process's own speed-up and interval."""
+    """Returns a row with the speed-up and interval of each process whose times went into the verdict."""
     if result.speedup is not None and result.speedup.basis == "within one process":
-        return []  # the verdict already states the interval of the only process
+        return []  # the verdict itself states the interval of this process
     repeats = [(run.id, run.figures[result.main].within) for run in result.as_processes() if result.main in run.figures]
     words = "Its own speed-up with the interval of its calls; run {}."
     return [
@@ -92,9 +91,9 @@ def _processes(result: RunResult) -> list[Row]:
 
 
 def why(result: RunResult) -> Part | None:
-    """Returns where the time of a call goes: launching kernels, the longest kernels, and the distance to the roofline.
+    """Returns what a call spends its time on: launching kernels, the longest kernels, and its share of the roofline.
 
-    The roofline is the least time a call can take on this machine, from its arithmetic and its memory traffic.
+    The roofline is the least time a call could take on this machine, by its arithmetic and its memory traffic.
     """
     sides = [side for *_, side in naming.variants(result)]
     busy = [side.busy_share for side in sides]
@@ -137,7 +136,7 @@ def _share(share: float | None) -> str:
 
 
 def compilation(result: RunResult) -> Part | None:
-    """Returns graph breaks, fallbacks, recompiles and use of CUDA graphs; the title says if the model was compiled."""
+    """Returns the graph breaks, fallbacks to eager, recompiles and CUDA graphs of a run."""
     found = result.compilation
     if found is None:
         return None
@@ -158,7 +157,6 @@ def compilation(result: RunResult) -> Part | None:
 
 
 def _how_compiled(result: RunResult, compiled: Compilation) -> str:
-    """Returns whether the model was really compiled: 'Yes: the whole model is one graph'."""
     if compiled.graphs == 0:
         return "No: torch.compile captured no graph, so “compiled” ran as eager"
     if compiled.fallbacks:
@@ -172,10 +170,9 @@ def _how_compiled(result: RunResult, compiled: Compilation) -> str:
 
 
 def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
-    """Returns a row for each place in the code, with torch's reason.
+    """Returns a row for each place in the code, such as 'Graph break 1', with torch's reason.
 
-    A row with torch's hints follows, unless an earlier place had the same hints. `kind` names the rows: 'Graph
-    break' makes 'Graph break 1'.
+    A row with torch's hints follows, unless an earlier place had the same hints.
     """
     rows, hints = [], set()
     for number, place in enumerate(places, 1):
@@ -191,7 +188,7 @@ def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
 
 
 def outputs(result: RunResult) -> Part | None:
-    """Returns the verdict on the raw outputs of eager and compiled, with the largest difference between them."""
+    """Returns whether the raw outputs of eager and compiled match, with the largest difference between them."""
     parity = result.parity
     if parity is None:
         return None
@@ -201,10 +198,7 @@ def outputs(result: RunResult) -> Part | None:
 
 
 def agreement(result: RunResult) -> str:
-    """Returns a sentence: 'Eager and compiled agree: ...' with the shares of predictions that are the same.
-
-    Returns '' if the outputs were not compared.
-    """
+    """Returns 'Eager and compiled agree: 100 % of the labels are shared.'; '' if the outputs were not compared."""
     parity = result.parity
     if parity is None or parity.verdict == "not comparable":
         return ""
@@ -222,7 +216,7 @@ def agreement(result: RunResult) -> str:
 
 
 def text_difference(result: RunResult) -> str:
-    """Returns from which token on the texts of eager and compiled differ, and why; '' for equal texts or no texts."""
+    """Returns from which token on the texts of eager and compiled differ, and why; '' for equal or missing texts."""
     texts = [one.token_ids for one in (result.predictions or {}).values() if one.token_ids is not None]
     if len(texts) < 2 or texts[0] == texts[1]:
         return ""
@@ -239,17 +233,12 @@ def text_difference(result: RunResult) -> str:
 
 
 def caveats(result: RunResult) -> Part | None:
-    """Returns the warnings that a reader should know before using the numbers of this run."""
     texts = result.warnings
     return Part(f"Caveats: {len(texts)}", texts) if texts else None
 
 
 def machine(result: RunResult) -> Part | None:
-    """Returns the part about the machine, or None if the run recorded no machine.
-
-    It has the processor, the memory, versions, settings in force, and the load by other programs during the
-    timing.
-    """
+    """Returns processor, memory, versions, torch's settings, and the load by other programs during the timing."""
     here = result.environment
     if here is None:
         return None
@@ -281,7 +270,7 @@ def machine(result: RunResult) -> Part | None:
 
 
 def _first_to_last(ascending: Sequence[str]) -> str:
-    """Returns the first and the last value: '1350 MHz to 1410 MHz'; a single value if both are equal; '' if none."""
+    """Returns '1350 MHz to 1410 MHz'; one value if the first and the last are equal; '' if there is none."""
     return " to ".join(dict.fromkeys([ascending[0], ascending[-1]])) if ascending else ""
 
 
@@ -289,7 +278,10 @@ def _first_to_last(ascending: Sequence[str]) -> str:
 
 
 def costs(result: RunResult) -> Part | None:
-    """Returns the first call, its parts and the break-even for each measured kind of start, such as 'from nothing'."""
+    """Returns what compiling costs: a column for each measured start, from an empty or a filled compile cache.
+
+    Each has the time of the first call, its parts, and the number of calls after which compiling has paid off.
+    """
     found = result.compilation
     if found is None or result.speedup is None:
         return None
@@ -313,7 +305,7 @@ def costs(result: RunResult) -> Part | None:
 
 
 def memory(result: RunResult) -> Part | None:
-    """Returns the peak memory of both variants; None if the peaks differ by less than 2 %.
+    """Returns the peak memory of eager and compiled, or None if the peaks differ by less than 2 %.
 
     On a GPU the table also has the memory that torch's allocator reserved.
     """
@@ -339,7 +331,7 @@ def memory(result: RunResult) -> Part | None:
 
 
 def request(result: RunResult) -> Part | None:
-    """Returns the times of a whole request, from preparing to decoding, and the model's share of an eager request.
+    """Returns the time of a whole request: preparing the input, copying it, the model, and decoding the output.
 
     Only the model's time differs between eager and compiled.
     """
@@ -364,7 +356,7 @@ def request(result: RunResult) -> Part | None:
 
 
 def guide(result: RunResult) -> Part | None:
-    """Returns the run's speed-up beside those of the Transformers guide on torch.compile for the same checkpoint."""
+    """Returns a comparison with the table in the Transformers guide on torch.compile."""
     texts = compare_with_guide(result)
     return Part("Compared with the published table", texts) if texts else None
 
@@ -373,9 +365,9 @@ FOLDS = {
     "Why: every call, what was compiled, the machine": (caveats, calls, why, compilation, outputs, machine, guide),
     "Cost: the first call, a whole request": (costs, memory, request),
 }
-"""The title of each fold, and the functions that make its parts, in the order of the page."""
+"""The title of each foldable section, and the functions that make its parts, from top to bottom."""
 
 
 def tree(result: RunResult) -> dict[str, list[Part]]:
-    """Returns the title of each fold with its parts, without those that are None."""
+    """Returns the parts of each foldable section, by its title; parts without data are left out."""
     return {fold: [part for make in makers if (part := make(result))] for fold, makers in FOLDS.items()}

@@ -1,8 +1,7 @@
-"""The common look of every Plotly chart: title, source lines, fonts, margins, and its text for screen readers.
+"""The common look of all Plotly charts: title, source lines, fonts, margins, and a text for screen readers.
 
-Plotly draws text and grid in fixed colours and cannot follow the page's dark mode, so `demo/ui/look/figures.css`
-changes these colours with the theme. Backgrounds are transparent. Margins are fixed in pixels, so that the same
-chart serves a phone of 390 pixels and a projector of 1920.
+Plotly cannot follow the page's dark mode, so `demo/ui/look/figures.css` changes the colours of text and grid. Margins
+are in pixels, so that one chart fits screens from 390 to 1920 pixels wide.
 """
 
 import html
@@ -19,11 +18,11 @@ from demo.present.colours import GRID, LINE, TEXT
 
 FONT = "'IBM Plex Sans', ui-sans-serif, system-ui, sans-serif"
 NAME_SIZE = 16
-"""Font size of names and values, in pixels."""
+"""Font size of a chart's names and values, in pixels."""
 SOURCE_LETTERS = 52
-"""Greatest length of a source line below a chart, in characters; longer lines are wrapped."""
+"""Lines of text below a chart are wrapped at this number of characters."""
 _AXIS = {"fixedrange": True, "tickfont": {"size": 13}, "showgrid": False, "zeroline": False}
-_AXIS |= {"gridcolor": GRID, "zerolinecolor": LINE}
+_AXIS |= {"gridcolor": GRID, "zerolinecolor": LINE, "ticks": ""}
 _TEMPLATE = go.layout.Template(
     layout={
         "font": {"family": FONT, "color": TEXT},
@@ -34,12 +33,13 @@ _TEMPLATE = go.layout.Template(
         },
         "xaxis": _AXIS,
         "yaxis": _AXIS,
-        "annotationdefaults": {"font": {"size": NAME_SIZE}, "showarrow": False},
+        "annotationdefaults": {"font": {"size": NAME_SIZE}, "showarrow": False, "xanchor": "left"},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "showlegend": False,
         "legend": {"font": {"size": 14}, "bgcolor": "rgba(0,0,0,0)", "itemclick": False, "itemdoubleclick": False},
         "dragmode": False,
+        "hovermode": False,
         "hoverlabel": {"font": {"family": FONT, "size": 13}},
     }
 )
@@ -55,10 +55,10 @@ def layout(
     plot: int,
     top: int = 46,
 ) -> go.Figure:
-    """Adds title, source lines, fonts and margins to `figure`, and returns the same figure.
+    """Adds a title, the lines of `source` below the chart, fonts and margins to `figure`, and returns it.
 
-    `left`, `right` and `top` are margins and `plot` the height between them, all in pixels. `words` are the values
-    of the chart in words: title, `words` and `source` become the paragraph that screen readers get.
+    `left`, `right` and `top` are margins and `plot` is the height of the plot itself, all in pixels. `words` are the
+    chart's values as text: screen readers read the title, `words` and `source`.
     """
     lines = [line for text in source for line in textwrap.wrap(text, SOURCE_LETTERS, break_long_words=False)]
     bottom = 34 + 17 * len(lines)
@@ -67,7 +67,7 @@ def layout(
         align="left",
         font={"size": 12},
         opacity=0.8,
-        **{"x": 0, "xref": "paper", "xanchor": "left", "xshift": -left},
+        **{"x": 0, "xref": "paper", "xshift": -left},
         **{"y": 0, "yref": "paper", "yanchor": "top", "yshift": -28},
     )
     paragraph = ". ".join(filter(None, (title, "; ".join(map(_without_html, words)), *source)))
@@ -83,22 +83,21 @@ def layout(
 
 
 def escape(text: str) -> str:
-    """Returns text from outside so that Plotly, which reads some HTML in labels, shows the text as it is."""
+    """Returns the text escaped for Plotly, which reads some HTML in labels."""
     return html.escape(text, quote=False)
 
 
 def _without_html(label: str) -> str:
-    """Returns the label for screen readers: without HTML tags, '▲' and '†'."""
     return " ".join(re.sub(r"[▲†]", "", html.unescape(re.sub(r"<[^>]*>", "", label))).split())
 
 
 def time_scale(seconds: Iterable[float | None]) -> tuple[float, str]:
-    """Returns the factor from seconds to the axis unit, and that unit: 's' if the longest is 1 s or more, else 'ms'."""
+    """Returns (1, 's') for an axis in seconds if the longest time is 1 s or more, else (1000, 'ms')."""
     longest = max((value for value in seconds if value is not None), default=0.0)
     return (1.0, "s") if longest >= 1 else (fmt.milliseconds(1.0), "ms")
 
 
 def provenance(result: RunResult) -> list[str]:
-    """Returns one source line: ['google/vit-base-patch16-224, Tesla T4, torch 2.13.0, 2026-11-21']."""
+    """Returns ['google/vit-base-patch16-224, Tesla T4, torch 2.13.0, 2026-11-21'], the line below a run's chart."""
     facts = (result.spec.checkpoint, *naming.machine(result)[:2], result.started_at[:10])
     return [", ".join(fmt.shorten(fact, 48) for fact in facts)]

@@ -1,4 +1,4 @@
-"""Compares a run with the Transformers guide on torch.compile: its rows of the same checkpoint, mode and batch size."""
+"""Compares a run with the table in the Transformers guide on torch.compile: same checkpoint, mode and batch size."""
 
 from collections.abc import Iterator
 
@@ -10,10 +10,10 @@ from demo.store import published
 
 
 def compare_with_guide(result: RunResult) -> list[str]:
-    """Returns sentences: the guide's result for each GPU, this run's, and each difference between guide and run.
+    """Returns sentences: the guide's speed-up on each GPU, this run's speed-up, and how the settings differ.
 
-    The first reads 'On the A100 with torch 2.0.1 the guide saw 1.52×.' Returns [] if the guide has no row for the
-    run, or the run neither a speed-up nor the status 'out_of_memory'.
+    Example: 'On the A100 with torch 2.0.1 the guide saw 1.52×.' Returns [] if the guide has no such row, or if the run
+    failed for another reason than memory.
     """
     spec = result.spec
     rows = [

@@ -1,7 +1,4 @@
-"""Writes results as GitHub's Markdown: a single run with all its details, or several runs as a table.
-
-The page shows the sections of a run as `section` writes them.
-"""
+"""Writes results as GitHub's Markdown: one run with all its details, or several runs as a table."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -19,7 +16,7 @@ DRAWN_ONLY = (
 
 
 def of_run(result: RunResult) -> str:
-    """Returns the verdict of a run, or why it has none, then its settings and machine, then every section."""
+    """Returns a run as Markdown: its verdict or why it has none, its settings and machine, and all its details."""
     answered = result.speedup if result.failure is None else None
     if answered is None:
         failure = result.failure
@@ -38,7 +35,7 @@ def of_run(result: RunResult) -> str:
 
 
 def of_predictions(result: RunResult) -> list[str]:
-    """Returns plain sentences: whether the predictions agree, and what to know about them; [] without predictions."""
+    """Returns plain sentences on whether the predictions of eager and compiled agree; [] if there are none."""
     image = result.image
     beyond = bool(result.predictions) and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None)
     texts = details.agreement(result), DRAWN_ONLY if beyond else "", details.text_difference(result)
@@ -46,7 +43,7 @@ def of_predictions(result: RunResult) -> list[str]:
 
 
 def section(part: Part) -> str:
-    """Returns a part as Markdown: its title as a heading, its sentences, its table, and a list item for each row."""
+    """Returns a part of a run's details as Markdown: heading, sentences, table, and a list item for each row."""
     pieces = [f"#### {escape_markdown(part.title)}"]
     pieces += [escape_markdown(fmt.capital(text)) for text in part.sentences if text]
     if part.table is not None:
@@ -62,9 +59,9 @@ def section(part: Part) -> str:
 
 
 def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
-    """Returns a table with a line for each cell of a sweep, and below it the machines.
+    """Returns a Markdown table with a line for each run of a sweep, and the names of the machines below the table.
 
-    A cell is its spec, its result, and the text to show if the result has no speed-up, such as 'OOM'.
+    `cells` has for each run its spec, its result, and the text to show without a speed-up, such as 'OOM'.
     """
     head = ("checkpoint", "settings", "eager", "compiled", "speed-up")
     rows, places = [], []
@@ -80,7 +77,7 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Returns `text` on one line, escaped so that Markdown makes no HTML, list, formula or link of any part."""
+    """Returns `text` on one line, escaped so that Markdown makes no HTML, list, formula or link of it."""
     # no-break spaces (U+00A0, U+202F) stay, since `fmt.group_thousands` puts them into '18 000'
     line = re.sub(r"([\\`*_{}\[\]<>|#~&$@])", r"\\\1", re.sub(r"[^\S\u00a0\u202f]+", " ", text).strip())
     line = re.sub(r":(?=//)", r"\\:", re.sub(r"(?i)\b(www)\.", r"\1\\.", line))
@@ -88,6 +85,6 @@ def escape_markdown(text: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], columns: str) -> str:
-    """Returns a Markdown table; `columns` has an 'l' or an 'r' for the alignment of each column: 'lrr'."""
+    """Returns a Markdown table. `columns` has the alignment of each column, left or right: 'lrr'."""
     rules = ["--:" if column == "r" else "---" for column in columns]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rules, *rows))

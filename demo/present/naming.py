@@ -1,4 +1,4 @@
-"""Names, as plain text, of a run's settings, variants, machine and status, the same on the page and in the terminal."""
+"""Names of a run's settings, machine and status as plain text, the same on the page and in the terminal."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.spec import OPTIONS, RunSpec
 
 COMPARISONS = {"call": "A call", "token": "A token", FIRST_TOKEN: "Time to the first token"}
-"""What readers see in place of a key of `RunResult.comparisons`."""
+"""What readers see for a key of `RunResult.comparisons`."""
 STATUSES = {
     "ok": "Finished",
     "out_of_memory": "Out of memory",
@@ -35,16 +35,16 @@ WORKER_WORDS = {
     "build": "generating and compiling code (AOTInductor)",
     "load": "loading the package",
 }
-"""What readers see in place of a worker's code: first what the worker is doing, then the parts of a first call."""
+"""What readers see for a code of the process that runs torch: what it is doing, then the parts of a first call."""
 
 
 def short(checkpoint: str) -> str:
-    """Returns a Hub id without its owner: 'vit-base-patch16-224'; of a path the last part."""
+    """Returns a Hub id without its owner, 'vit-base-patch16-224', or the last part of a path."""
     return checkpoint.rsplit("/", 1)[-1]
 
 
 def where(result: RunResult) -> str:
-    """Returns the name of the run's device: 'Tesla T4'; only 'cuda' or 'cpu' if the run ended before that was known."""
+    """Returns the name of the device: 'Tesla T4'; only 'cuda' or 'cpu' if the run ended before that was known."""
     return result.environment.device_name if result.environment else result.spec.device
 
 
@@ -55,28 +55,27 @@ def machine(result: RunResult) -> list[str]:
 
 
 def status(result: RunResult) -> str:
-    """Returns the status in words: 'Finished', 'Out of memory'."""
     return STATUSES[result.status]
 
 
 def settings(spec: RunSpec) -> str:
-    """Returns `settings_list` as text: 'batch 4 · default · float32'."""
+    """Returns the settings in one line: 'batch 4 · default · float32'."""
     return " · ".join(settings_list(spec))
 
 
 def run_line(result: RunResult) -> str:
-    """Returns the checkpoint and `run_settings`: 'shapes-vit · batch 4 · default · float32 · 2 threads'."""
+    """Returns checkpoint and settings: 'shapes-vit · batch 4 · default · float32 · 2 threads'."""
     return f"{result.spec.checkpoint} · {run_settings(result)}"
 
 
 def run_settings(result: RunResult) -> str:
-    """Returns `settings` and, for a CPU, the number of threads used: 'batch 4 · default · float32 · 2 threads'."""
+    """Returns the settings and, on a CPU, the threads used: 'batch 4 · default · float32 · 2 threads'."""
     used = result.threads if result.spec.threads is None and result.spec.device == "cpu" else None
     return " · ".join([*settings_list(result.spec), *([fmt.count(used, "thread")] if used else [])])
 
 
 def settings_list(spec: RunSpec) -> list[str]:
-    """Returns batch size, mode and number format, then each option that is not at its default, switches last."""
+    """Returns batch size, mode and dtype, then each option that differs from its default, switches last."""
     parts = [f"batch {spec.batch_size}"] if spec.unit != "call" else []
     parts += [spec.mode, spec.dtype]
     for option in sorted(OPTIONS.values(), key=lambda option: option.kind == "switch"):
@@ -95,7 +94,6 @@ def settings_list(spec: RunSpec) -> list[str]:
 
 
 def value_text(value: Any) -> str:
-    """Returns the value of an option as the form shows it: 'on' for True."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
@@ -108,7 +106,7 @@ def variant_name(name: str, spec: RunSpec) -> str:
 
 
 def variants(result: RunResult) -> list[tuple[str, str, Measurement]]:
-    """Returns ('eager', 'Eager', measurement) and the same for 'compiled', each only if it was timed."""
+    """Returns (key, name, measurement) of eager and compiled, of each only if it was timed: ('eager', 'Eager', ...)."""
     sides = (("eager", result.eager), ("compiled", result.compiled))
     return [
         (name, variant_name(name, result.spec), side) for name, side in sides if side is not None and side.wall_seconds
@@ -116,5 +114,5 @@ def variants(result: RunResult) -> list[tuple[str, str, Measurement]]:
 
 
 def worker_word(word: str) -> str:
-    """Returns what readers see for a worker's code; an unknown code comes back unchanged."""
+    """Returns the text for a code of the process that runs torch; an unknown code comes back unchanged."""
     return WORKER_WORDS.get(word, word)

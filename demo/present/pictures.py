@@ -1,7 +1,4 @@
-"""Marks predicted boxes and segments on a picture, for gradio or drawn with Pillow.
-
-A label has the same colour in the eager and in the compiled picture.
-"""
+"""Marks predicted boxes and segments on a picture. A label has the same colour for eager and for compiled."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -24,41 +21,40 @@ VARIANTS: tuple[Variant, ...] = ("eager", "compiled")
 
 
 def label_colours(labels: Iterable[str]) -> dict[str, str]:
-    """Returns a colour for each label, whatever their order; labels share colours only if there are more than eight."""
+    """Returns a colour for each label, whatever their order. Labels share colours only if there are more than eight."""
     return {label: LABELS[place % len(LABELS)] for place, label in enumerate(sorted(set(labels)))}
 
 
 def text_on(colour: str) -> str:
-    """Returns black or white for text on a colour of `LABELS`, whichever has the higher WCAG contrast."""
+    """Returns black or white, whichever is easier to read on `colour`, one of `LABELS`, by its WCAG contrast."""
     return "#000000" if ImageColor.getcolor(colour, "L") > 100 else "#FFFFFF"  # type: ignore[operator]
 
 
 # ---- annotations
 
 MIN_SIDE = 640
-"""Least length of a picture's long side in pixels. Smaller pictures are enlarged by a whole factor."""
+"""Pictures whose longer side has fewer pixels are enlarged, by a whole factor."""
 ALPHA = 0.5
-"""Opacity of a segment's colour over the picture, 0 to 1."""
+"""Opacity of a segment's colour, 0 to 1."""
 BACKGROUND = "background"
-"""The label that segmentation models give to pixels of no class."""
+"""The label that segmentation models give to pixels without a class."""
 MAX_LABEL_LENGTH = 60
 Rect = tuple[int, int, int, int]
 Area = Rect | np.ndarray
-"""A box (left, top, right, bottom) in pixels, or a float mask of the picture's size: each pixel's opacity, 0 to
-1."""
+"""A box (left, top, right, bottom) in pixels, or a mask of the picture's size with each pixel's opacity, 0 to 1."""
 
 
 class Annotation(NamedTuple):
-    """A picture with its marks: the value and the `color_map` of a `gr.AnnotatedImage`."""
+    """A picture with its marks, in the form that `gr.AnnotatedImage` takes."""
 
     image: Image.Image
     marks: list[tuple[Area, str]]
-    """Each an area and its caption."""
+    """Areas with their captions."""
     colours: dict[str, str]
-    """Caption to colour."""
+    """The colour of each caption."""
 
     def mark(self, area: Area | None, caption: str, colour: str) -> None:
-        """Adds a mark; does nothing if `area` is None, the place of a box outside the picture."""
+        """Adds a mark; does nothing if `area` is None."""
         if area is not None:
             self.marks.append((area, caption))
             self.colours[caption] = colour
@@ -67,7 +63,7 @@ class Annotation(NamedTuple):
 def annotate(
     preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: Variant
 ) -> Annotation:
-    """Returns the picture with what `variant` predicts: boxes, the most certain first, or segments, the largest first.
+    """Returns the picture with what eager or compiled predicts: the most certain box first, or the largest segment.
 
     Raises ValueError for a mask that cannot be read.
     """
@@ -88,8 +84,8 @@ def annotate_difference(
 ) -> Annotation | None:
     """Returns the picture with the differences between eager and compiled marked; None if there are none.
 
-    Boxes: those without a partner of the same label at an IoU of `SAME_IOU` or more, in their variant's colour.
-    Segments: the pixels whose label changed, widened to be visible. Scores and separate objects are not compared.
+    Marked are boxes that have no partner with the same label and an IoU of `SAME_IOU` or more, or all pixels whose
+    label changed. Scores are not compared.
     """
     seen = Annotation(_enlarge(preview), [], {})
     if eager.segments is not None and compiled.segments is not None:
@@ -122,10 +118,10 @@ def _line_width(image: Image.Image) -> int:
 
 
 def _rect(box: Box, info: ImageInfo, image: Image.Image) -> Rect | None:
-    """Returns `box` in pixels of `image`, clamped to its edges; None if a corner is not finite or all lies outside.
+    """Converts `box` from pixels of the input picture to pixels of `image`, and clamps it to the edges.
 
-    `box` itself is in pixels of the input picture, whose size `info` holds. The result is never too small to be
-    seen.
+    A small box is enlarged to be visible. Returns None for a box outside of `image` or with a corner that is not
+    finite.
     """
     size, smallest = np.array(image.size), 2 * _line_width(image)
     corners = np.array(box.box).reshape(2, 2) * size / (info.width, info.height)
@@ -138,12 +134,11 @@ def _rect(box: Box, info: ImageInfo, image: Image.Image) -> Rect | None:
 
 
 def _resize(mask: np.ndarray, image: Image.Image) -> np.ndarray:
-    """Returns a bool mask of the size of `image`."""
     return np.array(Image.fromarray(mask).resize(image.size, Image.Resampling.NEAREST), dtype=bool)
 
 
 def _caption(label: str, score: float | None) -> str:
-    """Returns label and score on one line: 'star 90 %'; only the label if the score is None or not finite."""
+    """Returns label and score: 'star 90 %'; only the label if the score is None or not finite."""
     words = "" if score is None or not math.isfinite(score) else f" {percent(score)}"
     return printable_label(label) + words
 
@@ -154,7 +149,7 @@ Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def draw(seen: Annotation) -> Image.Image:
-    """Returns the picture with its marks and captions drawn on it; the first mark lies on top."""
+    """Returns the picture with its marks and captions drawn on it, the first mark on top."""
     image = seen.image.copy()
     pen, line, font = ImageDraw.Draw(image), _line_width(image), font_for(max(16, round(max(image.size) * 0.036)))
     for area, caption in reversed(seen.marks):
@@ -174,14 +169,14 @@ def draw(seen: Annotation) -> Image.Image:
 
 
 def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
-    """Returns the label on one line of at most `most` characters, without the invisible ones."""
+    """Returns the label on one line of at most `most` characters, without invisible characters."""
     line = printable(label[: 4 * most], kept="").replace("\N{REPLACEMENT CHARACTER}", " ")
     return shorten(" ".join(line.split()), most)
 
 
 @lru_cache(maxsize=64)
 def font_for(size: int, bold: bool = False) -> Font:
-    """Returns the page's font, from gradio's package, else Pillow's own. `size` is in pixels."""
+    """Returns the font of the page, which gradio ships, or else Pillow's default. `size` is in pixels."""
     name = f"gradio/templates/frontend/static/fonts/IBMPlexSans/IBMPlexSans-{'Bold' if bold else 'Regular'}.woff2"
     try:
         return ImageFont.truetype(str(metadata.distribution("gradio").locate_file(name)), size)

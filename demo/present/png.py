@@ -1,4 +1,4 @@
-"""Draws a result as PNG: a card for chats, and the race of `race.py` without motion for programs that show no SVG."""
+"""Draws a result as PNG: a card to share in chats, and a still picture of the race that `race.py` animates."""
 
 import io
 from itertools import pairwise
@@ -23,10 +23,9 @@ def _write(
     bold: bool = False,
     colour: str = PAGE_INK,
 ) -> float:
-    """Writes a line and returns the x of its end, all in pixels.
+    """Writes a line and returns the x of its end. All lengths are in pixels.
 
-    `place` is the left end of the line's baseline. A line that would reach beyond `right` is cut or written
-    smaller.
+    `place` is the left end of the baseline. A line that would reach beyond `right` is cut or written smaller.
     """
     room = right - place[0]
     text = printable_label(text, int(room / 10))
@@ -45,9 +44,9 @@ _BAR_START, _LONGEST_BAR = 218, 604
 
 
 def card(result: RunResult) -> bytes:
-    """Returns a PNG of `CARD_WIDTH` x `CARD_HEIGHT` pixels: the settings, the machine, the verdict and its interval.
+    """Returns a PNG with a run's settings, machine, verdict and interval; with its status if it has no speed-up.
 
-    The text can be read at a third of that size, as chats show it. A run without a speed-up shows only its status.
+    The text is large, because chats show a picture at about a third of its size.
     """
     image = Image.new("RGB", (CARD_WIDTH, CARD_HEIGHT), PAGE_PAPER)
     pen = ImageDraw.Draw(image)
@@ -73,13 +72,12 @@ def card(result: RunResult) -> bytes:
 
 
 def model(result: RunResult) -> str:
-    """Returns the checkpoint's name, without its parent folders if the checkpoint is a folder on this machine."""
+    """Returns the name of the checkpoint. Of a folder or file on this machine only the last part is shown."""
     checkpoint = result.spec.checkpoint
     return naming.short(checkpoint) if catalog.is_folder(checkpoint) else checkpoint
 
 
 def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
-    """Draws a bar for eager and one for compiled, from zero and on one scale, with their latencies."""
     per = "per token" if result.spec.unit == "token" and result.spec.batch_size == 1 else "per call"
     scale = _LONGEST_BAR / max(result.latencies.values())
     for (variant, seconds), top, colour in zip(result.latencies.items(), (392, 454), (EAGER, COMPILED), strict=True):
@@ -94,19 +92,16 @@ def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
 
 RACE_WIDTH, RACE_HEIGHT = 1440, 790
 LEFT, RIGHT, TOP, GROUND = 32, 1408, 72, 520
-"""Edges of the plot, in pixels; `GROUND` is the lower one."""
+"""Edges of the plot in pixels; `GROUND` is the lower one."""
 ROW = 48
-"""Height of a line of text below the plot, in pixels."""
+"""Height of a line of text in pixels."""
 DASH = 14
 OVERSAMPLE = 2
-"""Factor by which lines are drawn larger before the picture is made small again, which smooths them."""
+"""All is drawn larger by this factor and then reduced, which smooths the lines."""
 
 
 def race_at_rest(result: RunResult) -> bytes:
-    """Returns the race as a PNG of `RACE_WIDTH` x `RACE_HEIGHT` pixels.
-
-    Raises BadInput for a result without a race.
-    """
+    """Returns the race to break-even as a PNG. Raises BadInput for a result without a race."""
     lines = race.lines_of(result)
     if not lines:
         raise BadInput(race.NO_RACE)
@@ -143,7 +138,7 @@ def race_at_rest(result: RunResult) -> bytes:
 def _stroke(
     pen: ImageDraw.ImageDraw, points: list[tuple[float, float]], colour: str, width: int, dashed: bool = False
 ) -> None:
-    """Draws a line through `points`. Each piece of a dashed line begins with a dash, not with a gap."""
+    """Draws a line through `points`; between two points a dashed line begins with a dash."""
     for start, end in pairwise(OVERSAMPLE * np.array(points)):
         dashes = max(1, round(float(np.hypot(*(end - start))) / (OVERSAMPLE * DASH))) if dashed else 1
         for one, other in list(pairwise(np.linspace(start, end, dashes + 1)))[::2]:

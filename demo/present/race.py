@@ -1,8 +1,7 @@
-"""Draws the race to break-even as SVG: calls answered over time by eager and by compiled.
+"""Draws the race to break-even as SVG: how many calls eager and compiled have answered over time.
 
 Eager answers from the start. Compiled answers nothing during its first call, which compiles, and then climbs more
-steeply. At the crossing of the lines, compiling has paid for itself. The picture of a finished run plays once,
-unless the reader asks for reduced motion. On a page the picture takes the page's colours, in a file its own.
+steeply. At the crossing of the lines, compiling has paid for itself.
 """
 
 import math
@@ -21,17 +20,16 @@ TITLE = "Calls answered over time"
 NO_RACE = "This run has no race: it takes a known speed-up, outputs that agree and a first call that was measured."
 PLAYED_SECONDS = 9
 WIDTHS = {"wide": 720, "narrow": 430}
-"""Width of the picture for a page and for a phone, in SVG units, as are all lengths below."""
+"""Width of the picture on a page and on a phone, in SVG units, the unit of all lengths in this file."""
 HEIGHT, ROW, LINE = 190, 24, 17
-"""Heights of the plot, of a row of text below the plot, and of a second line of that row."""
+"""Heights of the plot, of a row of text below the plot, and of a second line of such text."""
 LETTER_WIDTH = 6.6
-"""Mean width of a letter: SVG does not wrap text, so the code estimates if a text fits."""
+"""Mean width of a letter, to estimate if a text fits into a line: SVG does not wrap text."""
 LEFT, TOP = 2, 26
 BEYOND_CROSSING, BEYOND_COMPILE = 1.5, 4.0
-"""The time axis of a result ends at 1.5 times the last crossing or 4 times the longest first call, whichever is
-later."""
+"""The time axis ends at 1.5 times the last crossing or 4 times the longest first call, whichever is later."""
 LIVE_HORIZONS = (5, 10, 20, 40, 60, 120, 300, 600, 1800, 3600)
-"""Seconds at which the time axis of a run in progress may end."""
+"""Possible ends of the time axis of a run in progress, in seconds."""
 _STYLE = f"""<style>
 .race {{ display: block; width: 100%; height: auto; }}
 .race text {{ font: 13px var(--font, system-ui, sans-serif); fill: var(--ink, #1f2328); }}
@@ -55,23 +53,22 @@ _STYLE = f"""<style>
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the picture. Times are in seconds from the start of the race."""
+    """The line of eager or compiled. Times are in seconds from the start of the race."""
 
     kind: str
-    """CSS classes: 'eager', 'compiled', or 'compiled kept' for a start with a kept cache."""
+    """CSS classes: 'eager', 'compiled', or 'compiled kept' for a start with a filled compile cache."""
     name: str
     words: str
-    """Text behind the name: 'pays after about 20 000 calls', '4 200 calls', 'is warming up'."""
+    """Text after the name: 'pays after about 20 000 calls', '4 200 calls', 'is warming up'."""
     first: float
-    """Time at which the variant begins to answer; infinite while unknown."""
+    """Time of the first answer; infinite while unknown."""
     each: float
-    """Seconds of a call; infinite while unknown."""
+    """Seconds of each further call; infinite while unknown."""
     crossing: tuple[float, float, float] | None = None
-    """Earliest, estimated and latest time of meeting eager's line, by the 95 % interval; infinite for 'never'."""
+    """Earliest, estimated and latest time at which the line meets eager's, by the 95 % interval; infinite: never."""
 
     def work(self, seconds: float) -> float:
-        """Returns how many calls have ended `seconds` after the start of the process; a fraction counts the call
-        in progress."""
+        """Returns how many calls have ended after `seconds`; a call in progress counts as a fraction."""
         return max(0.0, seconds - self.first) / self.each
 
 
@@ -79,21 +76,21 @@ class Line:
 
 
 def file(result: RunResult) -> str:
-    """Returns the text of an SVG file. Raises BadInput for a result without a race."""
+    """Returns the race of a result as the text of an SVG file. Raises BadInput for a result without a race."""
     if not (picture := of_result(result, source=source_of(result))):
         raise BadInput(NO_RACE)
     return picture
 
 
 def source_of(result: RunResult) -> str:
-    """Returns what was run, on which device and when: 'shapes-vit · batch 4 ... · Tesla T4 · 2026-11-21'."""
+    """Returns settings, device and day: 'shapes-vit · batch 4 · default · float32 · Tesla T4 · 2026-11-21'."""
     return f"{naming.run_line(result)} · {naming.where(result)} · {result.started_at[:10]}"
 
 
 def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bool = True) -> str:
     """Returns the race of a result as SVG; '' if the result has no race.
 
-    `size` is a key of `WIDTHS`, `source` a last line of text, and `plays` whether the picture moves.
+    `size` is a key of `WIDTHS`, `source` is a last line of text, and if `plays`, the picture moves once.
     """
     lines = lines_of(result)
     if not lines:
@@ -104,7 +101,10 @@ def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bo
 
 
 def lines_of(result: RunResult) -> list[Line]:
-    """Returns eager's line and a line of compiled for each measured kind of start; [] if unknown whether it pays."""
+    """Returns a line for eager, and for compiled one for each measured start: from an empty or a filled compile cache.
+
+    Returns [] if it is not known whether compiling pays.
+    """
     speedup, compilation = result.speedup, result.compilation
     if speedup is None or compilation is None:
         return []
@@ -127,7 +127,7 @@ def lines_of(result: RunResult) -> list[Line]:
 
 
 def horizon(lines: Sequence[Line]) -> float:
-    """Returns the seconds at which the time axis of a result ends."""
+    """Returns the end of the time axis in seconds."""
     crossings = [line.crossing[1] for line in lines if line.crossing is not None]
     return max([BEYOND_COMPILE * max(line.first for line in lines), *(BEYOND_CROSSING * end for end in crossings)])
 
@@ -136,7 +136,7 @@ def horizon(lines: Sequence[Line]) -> float:
 
 
 def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
-    """Returns the race of a run in progress as SVG, in real time; its time 0 is the start of the compile."""
+    """Returns the race of a run in progress as SVG, in real time from the start of the compile."""
     now, first = progress.racing_seconds or 0.0, progress.first_seconds
     waits = f"compiling for {fmt.duration(now)}" if now else "comes next"
     if first is not None:
@@ -150,9 +150,9 @@ def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
 
 
 def _live_line(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:
-    """Returns the line of a variant after `now` seconds: 'Eager, 1.45 ms: 4 200 calls'.
+    """Returns the line of eager or compiled after `now` seconds, such as 'Eager, 1.45 ms: 4 200 calls'.
 
-    While the seconds of a call (`each`) are unknown, `waits` says what the variant does: 'is warming up'.
+    `each` is the time of a call; while it is None, the text is `waits`: 'is warming up'.
     """
     begins = math.inf if first is None else first
     if not each:
@@ -174,7 +174,7 @@ def _svg(
     source: str = "",
     plays: bool = False,
 ) -> str:
-    """Returns the SVG: lines up to `now` on an axis of `end` seconds, and below the plot a row of text for each line.
+    """Returns the SVG with each line drawn up to `now`, on a time axis that ends at `end`; both are in seconds.
 
     `scale` is the text at the right end of the time axis.
     """

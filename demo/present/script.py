@@ -1,7 +1,7 @@
 """Writes a stand-alone program that times the model of a run again, and the lines to change in a user's own code.
 
-Jinja fills in `script_template.py`: there a line with `# {%` is a statement, and `fill("...")` a value. Text from
-users and from the Hub enters the program only as a `repr` literal, so that such text is never executed.
+Jinja fills in `script_template.py`: a line with `# {%` is a Jinja statement, and `fill("...")` is a value. Text from
+users and from the Hub becomes a `repr` literal in the program, so that such text is never executed.
 """
 
 from pathlib import Path
@@ -20,18 +20,17 @@ APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),
     *("compiler", "scope", "freezing", "prompt", "tokens"),
 )
-"""Options that the program applies. `script` refuses a run that departs in any other option, timing options
-aside."""
+"""Options that the program applies. A run that sets any other option, except for the timing, gets no program."""
 DYNAMIC = {"auto": None, "on": True, "off": False}
-"""The option `dynamic` of a run to the argument `dynamic` of torch.compile."""
+"""The argument `dynamic` of torch.compile, by the option `dynamic` of a run."""
 
 
 class Code(str):
-    """Code that `literal` puts into a program unquoted."""
+    """Text that is put into a program as code, not as a string literal."""
 
 
 def literal(value: Any) -> str:
-    """Returns a value as Python source: `Code` unchanged, all else as `repr`, with double quotes if possible."""
+    """Returns a value as Python source: `Code` unchanged, anything else as its `repr`, if possible in double quotes."""
     if isinstance(value, Code):
         return value
     text = repr(value)
@@ -53,9 +52,8 @@ _TEMPLATES = jinja2.Environment(
 def script(result: RunResult) -> str:
     """Returns a program that times the model of `result` again, eager and compiled in turns.
 
-    The program prints the medians, their ratio, and the difference of the outputs or both texts. The program of a
-    failed run fails the same way, for a bug report. docs/command-line.md says what a program leaves out. Raises
-    BadInput if the run set an option that a program does not apply.
+    The program prints both medians, their ratio, and how far the outputs differ. The program of a failed run fails the
+    same way, for a bug report. Raises BadInput if the run set an option that programs do not apply.
     """
     for name in result.spec.departures():
         if not (name in APPLIED or OPTIONS[name].timing):
@@ -66,16 +64,16 @@ def script(result: RunResult) -> str:
 
 
 def loading_lines(package: Path) -> str:
-    """Returns Python lines that load the AOTInductor package of a run as `model`, without this project.
+    """Returns Python lines that load a run's AOTInductor package as `model`, which takes its inputs by name.
 
-    They raise an error if the package was built with other versions or on another processor. `model` takes its
-    inputs by name.
+    The lines need nothing of this project. They raise an error if the package was built with other versions of torch
+    and transformers or on another processor.
     """
     return _TEMPLATES.get_template("package_template.py").render(package=str(package)).strip()
 
 
 def change(spec: RunSpec) -> str:
-    """Returns the lines to change in the user's own code, which has a `model`: 'model = torch.compile(model)'."""
+    """Returns the lines to add to a user's own code that has a `model`, such as 'model = torch.compile(model)'."""
     values = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
     usual = {"mode": "default", "fullgraph": False, "dynamic": None}
     arguments = [f"{name}={literal(value)}" for name, value in values.items() if value != usual[name]]
@@ -94,15 +92,15 @@ def change(spec: RunSpec) -> str:
 
 
 def needs_folder(spec: RunSpec) -> bool:
-    """Returns whether the program reads weights or a config of this project, and so must start in its folder."""
+    """Returns whether the program reads weights or a config of this project, and so must start in this folder."""
     checkpoint = catalog.find(spec.checkpoint)
     return checkpoint is not None and (checkpoint.bundled or spec.weights == "random" or _has_own_config(checkpoint))
 
 
 def _has_own_config(checkpoint: Checkpoint | None) -> bool:
-    """Returns whether a config of this project replaces the published one, which transformers does not load.
+    """Returns whether this project has its own config for a checkpoint whose published one transformers cannot load.
 
-    The published config asks for timm, or, in a fixed revision, holds nulls that fail.
+    The published config asks for timm, or has nulls in the revision that is used.
     """
     return checkpoint is not None and (checkpoint.id in KEY_MAPPINGS or checkpoint.revision is not None)
 
@@ -134,7 +132,7 @@ def _template_variables(result: RunResult) -> dict[str, Any]:
 
 
 def _model(spec: RunSpec) -> dict[str, Any]:
-    """Returns the template's variables that say how to load the model, as `demo.backend.models` loads it."""
+    """Returns the template's variables on how to load the model, in the same way as `demo.backend.models`."""
     if spec.task == OWN_MODEL:
         file, function = catalog.own_model_parts(spec.checkpoint)
         return {"file": file.name, "function": function}

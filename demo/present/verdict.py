@@ -1,8 +1,6 @@
-"""Writes a run's verdict as plain text, for the page, the terminal and exports.
+"""Writes the verdict of a run as plain text: whether compiled is faster, slower or the same, and when compiling pays.
 
-The verdict says whether compiled is faster, slower or the same, by the 95 % interval of the speed-up. An open
-verdict, 'unsure', means that the measurement does not decide. The texts also say how many calls it takes until
-compiling pays.
+The 95 % interval of the speed-up decides. The verdict 'unsure' means that the measurement does not decide.
 """
 
 from typing import Literal
@@ -25,7 +23,7 @@ HEADLINES: dict[str, tuple[str, str, str]] = {
     "busy": ("", "Too busy", "to tell"),
     "void": ("", "Void:", "recompiled while timed"),
 }
-"""Text before the large number of a headline, the large number, and the text after, by `_headline_key`."""
+"""The headline of a run in three texts, by `_headline_key`; the page shows the second one large."""
 OPEN_BECAUSE = {
     "interval": "The range holds 1, so a gain and a loss are both possible.",
     "control": (
@@ -33,18 +31,17 @@ OPEN_BECAUSE = {
     ),
     "machine": f"Each end allows for a factor of {TAKEN_FACTOR:g}, because other programs took cores.",
 }
-"""Why a verdict is open, by `Comparison.open_because`; `floor` is how far eager differed from itself, in
-percent."""
+"""Why the verdict is 'unsure', by `Comparison.open_because`; `floor` is how far eager differed from itself."""
 STARTS = {"cold": "from nothing", "warm": "with a kept cache", "partly": "from a partly filled cache"}
 WIDE = 0.1
-"""Half-width of an interval above which an open verdict reads 'Too noisy to tell', not 'No clear difference'."""
+"""An 'unsure' verdict reads 'No clear difference' if the interval's half-width is at most this, else 'Too noisy'."""
 
 
 # ---- the answer
 
 
 def outcome(result: RunResult) -> Literal["void", "faster", "slower", "same", "unsure"] | None:
-    """Returns the verdict that the headline states; None for a run that failed or has no speed-up.
+    """Returns the verdict of a run; None for a run that failed or has no speed-up.
 
     'void' means that the model was recompiled while it was timed, so that its times mean nothing.
     """
@@ -59,7 +56,7 @@ def _comparison(result: RunResult) -> Comparison | None:
 
 
 def _headline_key(found: Comparison) -> str:
-    """Returns a key of `HEADLINES`: the verdict, or for an open verdict why: 'narrow', 'unsure', 'busy' or 'void'."""
+    """Returns the verdict, or in place of 'unsure' the reason: 'narrow', 'unsure', 'busy' or 'void'."""
     if found.open_because == "recompiled":
         return "void"
     if found.verdict != "unsure":
@@ -70,7 +67,7 @@ def _headline_key(found: Comparison) -> str:
 
 
 def headline(result: RunResult) -> str:
-    """Returns the result as a sentence: 'Compiled is 1.44× faster, 3.87 ms → 2.69 ms', or the message of a failure."""
+    """Returns 'Compiled is 1.44× faster, 3.87 ms → 2.69 ms', or the message of a failure."""
     parts = headline_parts(result)
     if parts is None:
         return result.failure.message if result.failure else "The run gave no figures."
@@ -89,12 +86,12 @@ def headline_parts(result: RunResult) -> tuple[str, str, str] | None:
 
 
 def times(result: RunResult) -> str:
-    """Returns the times of a call, eager then compiled: '329 ms → 144 ms'; '' if not both were timed."""
+    """Returns the times of an eager and of a compiled call: '329 ms → 144 ms'; '' if not both were timed."""
     return fmt.latencies(result.latencies.values()) if len(result.latencies) == 2 else ""
 
 
 def factor(interval: Interval) -> str:
-    """Returns how many times faster or slower: '1.44×', never below 1, with as many digits as the interval allows."""
+    """Returns how many times faster or slower, never below 1: '1.44×', with as many digits as the interval allows."""
     if interval.ratio < 1:
         return fmt.estimate(1 / interval.ratio, 1 / interval.high, 1 / interval.low)
     return fmt.estimate(interval.ratio, interval.low, interval.high)
@@ -126,30 +123,29 @@ def title(result: RunResult) -> str:
 
 
 def speedup(result: RunResult) -> str:
-    """Returns the speed-up if compiled is faster, '1.44×', or slower, '0.80×'; else the text of `answer`."""
+    """Returns '1.44×', or '0.80×' if compiled is slower; without a clear verdict 'too noisy to tell' or the like."""
     found = _comparison(result)
     return answer(result) if found is None else _ratio(found) or answer(result)
 
 
 def _ratio(found: Comparison) -> str:
-    """Returns the speed-up, below 1 if compiled is slower: '0.80×'; '' unless the verdict is 'faster' or 'slower'."""
     decided = _headline_key(found) in ("faster", "slower")
     return fmt.estimate(found.ratio, found.low, found.high) if decided else ""
 
 
 def speedup_in_full(result: RunResult) -> str:
-    """Returns `speedup` with its interval: '1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'.
+    """Returns the speed-up with its interval: '1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'.
 
-    A void run (recompiled while it was timed) has no interval. Returns '' for a run without a speed-up.
+    A run that was recompiled while it was timed has no interval. Returns '' for a run without a speed-up.
     """
     found = _comparison(result)
     return speedup(result) if found is None or result.void else with_ends(speedup(result), found)
 
 
 def without_breaks(result: RunResult) -> str:
-    """Returns the stored speed-up without the graph breaks that the user added to this run; '' if none is stored.
+    """Returns the speed-up of an earlier run without the graph breaks that the user added to this one.
 
-    Example: 'Without the added breaks, stored: 1.45× (1.41 to 1.49×)'.
+    Example: 'Without the added breaks, stored: 1.45× (1.41 to 1.49×)'. Returns '' if no such run is stored.
     """
     found = result.without_breaks
     if found is None:
@@ -158,12 +154,12 @@ def without_breaks(result: RunResult) -> str:
 
 
 def with_ends(text: str, interval: Interval) -> str:
-    """Returns `text` with the ends of the interval: '1.44× (1.41 to 1.45×)'."""
+    """Returns `text` with the interval: '1.44× (1.41 to 1.45×)'."""
     return f"{text} ({fmt.ends(interval.low, interval.high)})"
 
 
 def in_one_line(result: RunResult) -> str:
-    """Returns a line to quote: 'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from ...)'."""
+    """Returns 'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes, ...)'."""
     found = _comparison(result)
     if found is None:
         return ""
@@ -176,9 +172,9 @@ def in_one_line(result: RunResult) -> str:
 
 
 def interval(result: RunResult) -> str:
-    """Returns the interval and its basis: 'speed-up 1.41 to 1.45×, 95 % confidence, ...'; '' without a speed-up.
+    """Returns 'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes, ...'; '' without a speed-up.
 
-    If compiled is slower, the interval is that of the slow-down: '9.80 to 10.20×' has more digits than '0.10×'.
+    If compiled is slower, it is a slow-down: 'slow-down 9.80 to 10.20×' is more precise than 'speed-up 0.10×'.
     """
     found = result.speedup
     if found is None:
@@ -189,7 +185,7 @@ def interval(result: RunResult) -> str:
 
 
 def basis(found: Comparison) -> str:
-    """Returns what the interval rests on: 'from 3 processes, how they differ counted in'."""
+    """Returns what the interval includes: 'from 3 processes, how they differ counted in'."""
     if found.basis == "within one process":
         return "within one process: a rerun may lie outside"
     processes = fmt.count(found.processes, "process")
@@ -199,10 +195,7 @@ def basis(found: Comparison) -> str:
 
 
 def noise(found: Comparison) -> str:
-    """Returns a sentence: why the verdict is open, or else how far eager differs from itself on this machine.
-
-    Timing eager against itself is the A/A control: its difference shows what the machine's noise can feign.
-    """
+    """Returns why the verdict is 'unsure', or else how far two timings of eager differed: the noise of the machine."""
     if found.open_because in OPEN_BECAUSE:
         return OPEN_BECAUSE[found.open_because].format(floor=fmt.percent(found.floor))
     if found.control is None:
@@ -211,13 +204,13 @@ def noise(found: Comparison) -> str:
 
 
 def quality_line(result: RunResult) -> str:
-    """Returns how far the speed-up can be relied on: 'Fair: it rests on 1 process.'; '' without a valid speed-up."""
+    """Returns how reliable the speed-up is: 'Fair: it rests on 1 process.'; '' without a valid speed-up."""
     mark = quality(result)
     return f"{mark.mark.capitalize()}: {mark.reason}." if mark is not None else ""
 
 
 def caveat(result: RunResult) -> str:
-    """Returns the warning that a reader must not miss: the first key of `IMPORTANT` that the result has; '' if none."""
+    """Returns the most important warning about the result, by the order of `IMPORTANT`; '' if there is none."""
     texts = {one.key: str(one) for one in reversed(result.caveats)}
     return next((texts[key] for key in IMPORTANT if key in texts), "")
 
@@ -228,9 +221,9 @@ NEVER = BreakEven(calls=None, low=None, high=None, images=None, seconds=None)
 
 
 def break_even(result: RunResult, seconds: float) -> BreakEven | None:
-    """Returns when a first call of `seconds` has paid for itself: `NEVER` if compiled is not faster.
+    """Returns when a first call of `seconds`, which compiles, has paid for itself; `NEVER` if compiled is not faster.
 
-    Returns None if unknown: without a clear verdict, or if the outputs of eager and compiled differ.
+    Returns None if that is unknown: without a clear verdict, or if the outputs of eager and compiled differ.
     """
     stated = outcome(result)
     if stated not in ("faster", "same", "slower") or result.outputs_differ:
@@ -264,7 +257,7 @@ def worth(result: RunResult) -> str:
 
 
 def worth_why(result: RunResult) -> str:
-    """Returns what a start costs: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if that is unknown."""
+    """Returns 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if that is unknown."""
     compiled = result.compilation
     if compiled is None or outcome(result) in (None, "void"):
         return ""
@@ -273,17 +266,14 @@ def worth_why(result: RunResult) -> str:
 
 
 def start_name(compiled: Compilation, state: str) -> str:
-    """Returns how a process starts: 'from nothing', 'with the package kept'. `state` is a key of `known_costs`."""
+    """Returns what a process starts with: 'from nothing', 'with a kept cache'. `state` is a key of `known_costs`."""
     if state == "warm" and compiled.package_bytes is not None:
         return "with the package kept"
     return STARTS[state]
 
 
 def calls_to_pay(even: BreakEven) -> str:
-    """Returns the break-even by the interval's ends: '10 000 to 140 000 calls', 'about 20 000 calls', 'never'.
-
-    For a text model the unit is tokens.
-    """
+    """Returns the break-even of a run: '10 000 to 140 000 calls', 'about 20 000 tokens', 'never'."""
     if even.calls is None or even.low is None:
         return "never"
     thing, each = ("call", 1.0) if even.answers is None else ("token", (even.images or 0) / max(even.calls, 1))

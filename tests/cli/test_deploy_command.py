@@ -32,6 +32,7 @@ ELSEWHERE = dict.fromkeys(("tests/test_app.py", "benchmarks/sweep.py", "pyprojec
 """Files of a tree that do not belong on a Space."""
 HUBS = {".gitattributes": b""}
 """What the Hub puts into a Space, and stays."""
+FREE = "cpu-basic"
 
 
 @pytest.fixture
@@ -45,9 +46,6 @@ def tree(tmp_path, monkeypatch) -> Path:
     subprocess.run(["git", "add", "--force", "."], cwd=folder, check=True)
     monkeypatch.setattr(deploy_command, "ROOT", folder)
     return folder
-
-
-FREE = "cpu-basic"
 
 
 class Hub:
@@ -119,19 +117,15 @@ def test_a_new_space_gets_the_files_that_belong_there(tree: Path, hub: Hub, caps
     assert output.out.endswith("/spaces/me/bench\n") and "6 files, 0.01 MB" in output.err
 
 
-def test_a_dry_run_says_what_would_be_done(tree: Path, hub: Hub, monkeypatch, capsys) -> None:
+def test_a_new_space_is_made_with_its_settings(tree: Path, hub: Hub, monkeypatch, capsys) -> None:
     monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
-    options = ["--hardware", "t4-small", "--private", "--dry-run"]
-    assert main(["deploy", "my-team/bench", *options]) == OK and hub.api.mock_calls == []
+    command = ["deploy", "my-team/bench", "--hardware", "t4-small", "--private"]
+    assert main([*command, "--dry-run"]) == OK and hub.api.mock_calls == []
     output = capsys.readouterr()
     for fact in ("/spaces/my-team/bench", "t4-small", "private", f"{hub_dataset.VARIABLE}=me/results"):
         assert fact in output.out
     assert "7 files, 0.01 MB" in output.err
-
-
-def test_a_new_space_is_made_with_its_settings(tree: Path, hub: Hub, monkeypatch) -> None:
-    monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
-    assert main(["deploy", "my-team/bench", "--hardware", "t4-small", "--private"]) == OK
+    assert main(command) == OK
     assert hub.settings == (True, "t4-small", {hub_dataset.VARIABLE: "me/results"})
     assert not hub.api.request_space_hardware.called  # it was made so
 
@@ -189,8 +183,7 @@ def test_an_error_of_the_hub_has_its_way_out(tree: Path, hub: Hub, capsys) -> No
 def test_a_name_that_the_hub_does_not_allow_is_refused(space: str, tree: Path, hub: Hub, capsys) -> None:
     assert main(["deploy", space]) == BAD_INPUT
     err = capsys.readouterr().err
-    assert "OWNER/NAME" in err and "\x1b" not in err
-    assert hub.api.mock_calls == []
+    assert "OWNER/NAME" in err and "\x1b" not in err and hub.api.mock_calls == []
 
 
 def test_this_projects_own_list_has_what_the_page_needs() -> None:

@@ -16,10 +16,9 @@ from demo.store.history import History, HistoryError
 
 @pytest.fixture
 def stored() -> History:
-    history = History()
-    history.append(ok_result())
-    history.append(failed_result())
-    return history
+    for result in (ok_result(), failed_result()):
+        History().append(result)
+    return History()
 
 
 def test_history_lists_the_newest_first(stored: History, capsys) -> None:
@@ -60,12 +59,12 @@ def test_history_export_writes_what_the_search_leaves(stored: History, tmp_path)
     ("words", "sentence"),
     [
         (["export"], "history --help lists"),
-        (["export", "runs.xlsx"], ".csv, .json, .parquet, .md"),
+        (["export", "runs.xlsx"], ".csv or .json or .parquet or .md"),
         (["card", ok_result().id], "history --help lists"),
-        (["card", ok_result().id, "card.jpg"], "how to write it: .png."),
+        (["card", ok_result().id, "card.jpg"], "must end in .png. Given"),
         (["race", "nothing", "race.svg"], "history lists them."),
         (["delete", "nothing", "--yes"], "history lists them."),
-        (["--limit", "0"], "invalid limit value: '0'"),
+        (["--limit", "0"], "give a whole number of 1 or more. Given: '0'"),
     ],
     ids=" ".join,
 )

@@ -27,11 +27,7 @@ def test_the_version_names_the_commit_and_the_libraries(capsys) -> None:
         assert f"{library} {metadata.version(library)}" in second
 
 
-@pytest.mark.parametrize(
-    "start",
-    ["runpy.run_path('app.py', run_name='__main__')", "runpy.run_module('demo')"],
-    ids=["app.py", "python -m demo"],
-)
+@pytest.mark.parametrize("start", ["runpy.run_path('app.py', run_name='__main__')", "runpy.run_module('demo')"])
 def test_on_windows_either_way_in_ends_in_one_sentence(start: str) -> None:
     """Simulated: without the modules that Windows lacks."""
     windows = "import runpy, sys; sys.platform = 'win32'; sys.modules |= dict.fromkeys(['fcntl', 'pwd', 'resource'])"
@@ -47,23 +43,23 @@ def test_a_port_that_is_none_is_one_sentence_and_exit_2(monkeypatch, capsys) -> 
     assert "GRADIO_SERVER_PORT must be a whole number from 1 to 65535" in capsys.readouterr().err
 
 
-LONG = "x" * 300
-"""No file can be called so."""
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ([*RUN[:3], "--image", "no-such.png"], "'no-such.png' cannot be opened"),
         (["run", "--task", "object-detection"], "No checkpoint"),
         ([*RUN, "--batch-size", "many"], "many"),
-        ([*RUN, "--frezing"], "Unrecognized arguments: --frezing. See python -m demo --help."),
+        ([*RUN, "--frezing"], "Unrecognized arguments: --frezing. See python -m demo run --help."),
         (["dance"], "dance"),
-        ([*RUN, "--trace", f"/{LONG}/t"], "does not exist"),
+        ([*RUN, "--trace", f"/{'x' * 300}/t"], "does not exist"),
         ([*RUN, "--trace", "t", "--profile", "off"], "leave out --profile off"),
         ([*RUN, "--package", "p", "--scope", "layers"], "choose scope model"),
         (["run", "--model", f"{__file__}:main", "--image", str(EXAMPLE)], "leave out --image"),
         (["history", "no-such-id"], "no-such-id"),
+        (["published", "--gpu", "H100"], "They have: A100, V100, T4"),
+        (["shapes", "missing.txt"], "The log 'missing.txt' cannot be read: No such file or directory."),
+        (["best", "--minutes", "ten"], "A search takes 1 to 60 minutes. Given: ten."),
+        *(([*RUN, f"--at-least={bound}"], f"such as 1.05. Given: {bound!r}") for bound in ("fast", "0", "-1", "nan")),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(fake: Any, capsys, arguments: list[str], words: str) -> None:

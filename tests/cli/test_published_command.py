@@ -5,7 +5,7 @@ from pathlib import Path
 
 from support.measured_tables import write
 
-from demo.cli.common import BAD_INPUT, OK
+from demo.cli.common import OK
 from demo.cli.main import main
 from demo.store import published
 
@@ -25,12 +25,6 @@ def test_the_table_shows_figures_oom_and_notes(capsys) -> None:
     shown = capsys.readouterr().out
     assert "42.179" in shown and "OOM" in shown and "[1] Repeats the A100's row" in shown
     assert published.SOURCE in shown
-
-
-def test_a_bad_value_is_one_sentence_and_exit_code_2(capsys) -> None:
-    assert main(["published", "--gpu", "H100"]) == BAD_INPUT
-    output = capsys.readouterr()
-    assert output.out == "" and "They have: A100, V100, T4" in output.err and output.err.count("\n") == 1
 
 
 def test_a_measured_table_is_listed(own: Path, capsys) -> None:

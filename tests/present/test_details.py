@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from support.samples import BOXES, GPU, failed_result, full_result, measurement, ok_result, plain, text_result
+from support.samples import GPU, failed_result, full_result, measurement, ok_result, plain, text_result
 
 from demo.core import catalog
 from demo.core.machine import GpuSample, HostSample
@@ -20,6 +20,7 @@ A call 12.2 ms 6.12 ms median of this process 12.2 ms 6.12 ms
 images/s, back to back 600 760
 on the GPU 5.00 ms 4.80 ms
 launching kernels 59 % 22 %
+Same output? match Outputs are close to within 0.001.
 Graph break 1: modeling_vit.py:321 in forward · call to print
 Recompile 1: modeling_vit.py:88 in forward · a size changed
 Fallback to eager 2: – · a loop
@@ -32,6 +33,9 @@ A whole request: 1.46×
 Processor kept busy by others: 2.0 %
 GPU clock: 1350 MHz to 1410 MHz
 GPU throttled: thermal"""
+
+
+NOTHING = Predictions(boxes=())
 
 
 def compiled(**changes: Any) -> RunResult:
@@ -57,14 +61,11 @@ def test_equal_peaks_of_memory_have_no_part() -> None:
     assert details.memory(ok_result(**peaks)) is None
 
 
-FELL_BACK = (GraphBreak("an unsupported call", "a.py:1 in forward"),)
-
-
 @pytest.mark.parametrize(
     ("changes", "answer"),
     [
         ({"graphs": 0, "graph_breaks": ()}, "No: torch.compile captured no graph"),
-        ({"fallbacks": FELL_BACK}, "Partly: 1 frame of it fell back"),
+        ({"fallbacks": (GraphBreak("an unsupported call", ""),)}, "Partly: 1 frame of it fell back"),
         ({}, "Partly: 2 graphs with 1 break between"),
         ({"graphs": 1, "graph_breaks": ()}, "Yes: the whole model is one graph"),
         ({"graphs": 2, "graph_breaks": ()}, "Yes: 2 graphs, no breaks"),
@@ -104,23 +105,19 @@ def test_a_runs_own_first_call_counts_if_nothing_else_was_measured(
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "task", "shares"),
+    ("checkpoint", "task", "shares", "changes"),
     [
-        ("shapes-vit", {"top5_agreement": 0.6}, ": 60 % of the labels are shared."),
-        ("shapes-segformer", {"mask_iou": 1.0, "changed_pixels": 0.0}, ": the masks overlap by 100 %."),
-        ("shapes-segformer", {}, "."),
+        ("shapes-vit", {"top5_agreement": 0.6}, ": 60 % of the labels are shared.", {}),
+        ("shapes-segformer", {"mask_iou": 1.0, "changed_pixels": 0.0}, ": the masks overlap by 100 %.", {}),
+        ("shapes-segformer", {}, ".", {}),
+        ("shapes-rtdetr", {"matched_boxes": 1.0}, ": neither finds anything.", {"predictions": {"eager": NOTHING}}),
     ],
-    ids=["labels", "masks", "nothing"],
+    ids=["labels", "masks", "not compared", "no box"],
 )
-def test_agreement_says_what_was_compared(checkpoint: str, task: dict[str, float], shares: str) -> None:
-    result = ok_result(spec=catalog.make_spec(checkpoint), parity=Parity("match", 0.0, "", task))
+def test_agreement_says_what_was_compared(checkpoint: str, task: Any, shares: str, changes: Any) -> None:
+    parity = Parity("match", 0.0, "", task)
+    result = ok_result(spec=catalog.make_spec(checkpoint), parity=parity, **changes)
     assert details.agreement(result) == f"Eager and compiled agree{shares}"
-
-
-def test_predictions_without_a_find_agree() -> None:
-    nothing = dict.fromkeys(("eager", "compiled"), dataclasses.replace(BOXES, boxes=()))
-    result = ok_result(parity=Parity("match", 0.0, "", {"matched_boxes": 1.0}), predictions=nothing)
-    assert details.agreement(result) == "Eager and compiled agree: neither finds anything."
 
 
 @pytest.mark.parametrize(("dtype", "excused"), [("float32", False), ("bfloat16", True)])
@@ -144,14 +141,10 @@ def test_a_whole_answer_is_the_prompt_and_a_step_for_each_further_token() -> Non
 # ---- the settings
 
 
-@pytest.mark.parametrize(
-    ("changes", "threads"),
-    [({}, 1), ({"threads": 2}, 1), ({"device": "cuda"}, 0)],
-    ids=["the run's own choice", "asked for", "on a GPU"],
-)
-def test_the_threads_of_a_cpu_stand_once_in_a_runs_line(changes: dict[str, object], threads: int) -> None:
-    result = ok_result(spec=dataclasses.replace(ok_result().spec, **changes))
-    assert naming.run_line(result).count("2 threads") == threads
+def test_the_threads_of_a_cpu_stand_once_in_a_runs_line() -> None:
+    for changes, times in (({}, 1), ({"threads": 2}, 1), ({"device": "cuda"}, 0)):
+        result = ok_result(spec=dataclasses.replace(ok_result().spec, **changes))
+        assert naming.run_line(result).count("2 threads") == times
 
 
 def test_a_model_of_ones_own_has_no_batch() -> None:
@@ -166,31 +159,24 @@ def vit(**changes: Any) -> RunResult:
     return ok_result(spec=spec, image=None)
 
 
-@pytest.mark.parametrize(
-    "result",
-    [ok_result(), vit(batch_size=8), failed_result(status="cancelled", spec=vit().spec)],
-    ids=["not in the guide", "no row of its batch size", "no result"],
-)
-def test_a_run_without_a_counterpart_is_not_compared_with_the_guide(result: RunResult) -> None:
-    assert compare_with_guide(result) == []
+def test_a_run_without_a_counterpart_is_not_compared_with_the_guide() -> None:
+    for result in (ok_result(), vit(batch_size=8), failed_result(status="cancelled", spec=vit().spec)):
+        assert compare_with_guide(result) == []
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "attention", "words"),
     [
-        ({"dtype": "tf32"}, "Number format: tf32 here, float32 in the guide"),
-        ({"device": "cpu"}, "This run used the CPU; the guide measured GPUs"),
-        ({"channels_last": True}, "Channels last: on here, off in the guide"),
+        ({"dtype": "tf32"}, "eager", "Number format: tf32 here, float32 in the guide"),
+        ({"device": "cpu"}, "eager", "This run used the CPU; the guide measured GPUs"),
+        ({"channels_last": True}, "eager", "Channels last: on here, off in the guide"),
+        ({}, "eager, sdpa", "--attention eager"),
     ],
-    ids=["dtype", "device", "channels last"],
+    ids=["dtype", "device", "channels last", "attention"],
 )
-def test_a_difference_to_the_guide_is_named(changes: dict[str, Any], words: str) -> None:
-    assert words in " ".join(compare_with_guide(vit(**changes)))
-    assert words not in " ".join(compare_with_guide(vit()))
+def test_a_difference_to_the_guide_is_named(changes: dict[str, Any], attention: str, words: str) -> None:
+    def texts(changes: dict[str, Any], attention: str) -> str:
+        machine = dataclasses.replace(GPU, settings={"attention": attention})
+        return " ".join(compare_with_guide(dataclasses.replace(vit(**changes), environment=machine)))
 
-
-@pytest.mark.parametrize(("in_force", "differs"), [("eager, sdpa", True), ("eager", False), ("", False)])
-def test_sdpa_is_a_difference_to_the_guide(in_force: str, differs: bool) -> None:
-    machine = dataclasses.replace(GPU, settings={"attention": in_force})
-    texts = compare_with_guide(dataclasses.replace(vit(), environment=machine))
-    assert ("--attention eager" in " ".join(texts)) is differs
+    assert words in texts(changes, attention) and words not in texts({}, "eager")
