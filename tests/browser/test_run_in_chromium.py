@@ -345,6 +345,8 @@ def test_keys_run_and_cancel(tab: Any, address: str, runner: Runner, shots: Path
     tab.keyboard.press("c")
     tab.locator("#stage .problem").get_by_text("Cancelled").first.wait_for()
     assert not tab.locator(".live").is_visible()
+    tab.keyboard.press("s")
+    tab.wait_for_url("**run=*")  # so that a reload shows the recorded run again
 
 
 def _ends_above_the_bar(tab: Any, part: str) -> None:

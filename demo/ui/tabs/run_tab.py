@@ -330,10 +330,11 @@ class RunTab(WorkView):
 
     def _show_end(self, job: Job) -> dict[Any, Any]:
         pane, machine, ready = self.pane, self.runner.machine, self.form.pressable(running=False)
+        outcome = job.outcome()
         if job.show_recorded and job.recorded is not None:
             updates = self._show_recorded_run(job.recorded)
             return ready | {part: update for part, update in updates.items() if part in self._ending}
-        match outcome := job.outcome():
+        match outcome:
             case RunResult():
                 stored = isinstance(result_or_error(lambda: self.history.get(outcome.id)), RunResult)
                 updates = pane.result(outcome, job.files_of(outcome.id), stored, machine)

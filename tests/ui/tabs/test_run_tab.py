@@ -254,6 +254,7 @@ def test_key_s_ends_a_run_that_takes_too_long(history: History, quick) -> None:
     assert "Key S" not in stages[0] and "longer than announced" in stages[-2]
     assert "Recorded" in stages[-1] and "2.00×" in stages[-1]
     assert is_ready(page, updates)
+    assert list(open_page(page)) == []
 
 
 def test_key_s_shows_the_latest_answer_of_the_settings(history: History) -> None:
