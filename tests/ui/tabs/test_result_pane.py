@@ -50,17 +50,16 @@ def page() -> Page:
     return Page(answering(ok_result()))
 
 
-def test_the_folds_show_the_sections_of_the_export(page: Page) -> None:
-    pane, updates = page.run_tab.pane, of(page, stored("detection"))
-    for fold, section in pane.sections.items():
-        assert updates[pane.folds[fold]]["visible"] and updates[section] in markdown.of_run(stored("detection"))
-    assert updates[pane.trace]["visible"] and updates[pane.race]["visible"]
-
-
-def test_a_failed_run_has_its_machine_without_a_chart(page: Page) -> None:
-    pane, updates = page.run_tab.pane, of(page, failed_result(spec=ok_result().spec))
-    assert [updates[fold]["visible"] for fold in pane.folds.values()] == [True, False]
-    assert not updates[pane.trace]["visible"]
+@pytest.mark.parametrize(
+    ("result", "folds"),
+    [(stored("detection"), [True, True]), (failed_result(spec=ok_result().spec), [True, False])],
+    ids=["with figures", "failed"],
+)
+def test_the_folds_show_the_sections_of_the_export(page: Page, result: RunResult, folds: list[bool]) -> None:
+    pane, updates, export = page.run_tab.pane, of(page, result), markdown.of_run(result)
+    assert [updates[fold]["visible"] for fold in pane.folds.values()] == folds
+    assert all(updates[section] in export for section in pane.sections.values())
+    assert updates[pane.trace]["visible"] is updates[pane.race]["visible"] is folds[1]
 
 
 def test_the_script_is_folded_below_the_line_to_change(page: Page) -> None:
@@ -157,19 +156,15 @@ def test_a_picture_that_is_gone_is_taken_from_the_form(tmp_path, history: Histor
     assert [picture.read_bytes() for picture in runner.pictures] == [own.read_bytes()]
 
 
-BASE = ok_result().spec
-
-
-@pytest.mark.parametrize("fact", ["device_name", "torch"])
-def test_a_run_of_another_setup_is_not_repeated(history: History, fact: str) -> None:
-    elsewhere = dataclasses.replace(ENVIRONMENT, **{fact: "another"})
-    history.append(result := of_picture(environment=elsewhere))
+def test_a_run_of_another_setup_is_not_repeated(history: History) -> None:
+    history.append(result := of_picture(environment=dataclasses.replace(ENVIRONMENT, torch="another")))
     page = Page(runner := of_this_machine(), history=history)
     (refused,) = press(page, result.id)
     assert not result_pane.can_repeat(result, MACHINE)
     assert "This cannot be run" in stage_of(page, refused) and not runner.runs
 
 
+BASE = ok_result().spec
 CANCELLED = failed_result(status="cancelled", spec=BASE, failure=Failure("compile", "Cancelled.", "Run it again."))
 
 
