@@ -172,7 +172,7 @@ def picture_note(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[
 
 
 class Form:
-    """The components of the form. `inputs` holds the fields by name."""
+    """The components of the form. `inputs` holds the fields by name: 'checkpoint', 'image' and others."""
 
     def __init__(self) -> None:
         self.inputs: dict[str, Any] = {}

@@ -70,7 +70,7 @@ def run_summary(result: RunResult) -> str:
 
 
 def read_choices(tab: str) -> str:
-    """Returns JavaScript that replaces an event's first input by the address's query, or '' if the tab shows it."""
+    """Returns JavaScript that replaces an event's first input by the address's query; by '' if the tab shows it."""
     return f"(_, ...rest) => [window.address.readChoices({tab!r}), ...rest]"
 
 

@@ -27,7 +27,7 @@ from demo.ui.templates import render
 
 @dataclass(eq=False)
 class PreFlight(Series):
-    """One run of each preset, with the default picture of its model."""
+    """One run of each preset (what a key of stage mode starts), with the default picture of its model."""
 
     names: list[str]
     cells: list[Cell]

@@ -285,7 +285,7 @@ def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
-    """Returns the spec of one more process of a result, or, for a run without measured values, its own spec again.
+    """Returns the spec with which Repeat runs a result in one more process. A run without figures is run anew.
 
     Raises BadInput if the result is from another machine or other versions: one verdict cannot mix them.
     """

@@ -81,7 +81,7 @@ class RunTab(WorkView):
         return arrived
 
     def settle_after(self, greeted: Any) -> None:
-        """Connects the events that follow `greeted`, the event that waits until a worker has reported the machine."""
+        """Connects the events that follow `greeted`, the event that waits until a worker process knows the machine."""
         inputs = self.form.inputs
         greeted.then(
             self._settle,
@@ -216,10 +216,9 @@ class RunTab(WorkView):
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
     ) -> tuple[Any, Any]:
-        """Returns a larger first model, ViT, and its picture if the machine has a GPU; else no change.
+        """Returns a larger first model, ViT, and its picture for a machine with a GPU, or no change.
 
-        Nor is there a change if the visitor has changed the form. ViT's weights must be loadable, because the first
-        press of Run has to succeed.
+        The visitor must not have changed the form. ViT's weights must be loadable, so that the first run succeeds.
         """
         machine, model = self.runner.machine, forms.VIT
         changed = checkpoint != FIRST.id or has_run or "checkpoint" in request.query_params
