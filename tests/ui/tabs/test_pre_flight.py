@@ -3,7 +3,7 @@
 import re
 
 from support.fake_runner import FakeRunner
-from support.page_support import followed, from_browser, press, visitor
+from support.page_support import followed, from_browser, is_ready, press, visitor
 from support.samples import failed_result, full_result
 
 from demo.core.catalog import PROMPT
@@ -31,7 +31,7 @@ def test_each_preset_is_run_once_with_its_picture(quick) -> None:
         RunSpec("shapes-gemma", TEXT_GENERATION, device="cpu", prompt=PROMPT),
     ]
     assert runner.pictures == [default_picture(spec.checkpoint) for spec in runner.runs]
-    assert last[page.run_tab.form.run]["interactive"] and not last[page.run_tab.form.cancel]["interactive"]
+    assert is_ready(page, last)
 
 
 def test_a_cancelled_pre_flight_keeps_what_is_ready(quick) -> None:

@@ -76,12 +76,10 @@ def test_a_busy_processor_is_noted_if_runs_use_it(gpu: str | None, visible: bool
     assert [update["visible"] for update in updates] == [visible, visible]
 
 
-def choose(page: Page, checkpoint: str, task: str, has_run: bool = False) -> dict[Any, Any]:
+def choose(page: Page, checkpoint: str, task: str, has_run: bool = False) -> Any:
     """What a change of the checkpoint sends."""
-    tab = page.run_tab
-    change = handler(page, changes=tab.pane.top, of=(tab.form.inputs["checkpoint"], "change"))
-    updates: dict[Any, Any] = change(checkpoint, task, has_run)
-    return updates
+    changed = page.run_tab.form.inputs["checkpoint"], "change"
+    return handler(page, changes=page.run_tab.pane.top, of=changed)(checkpoint, task, has_run)
 
 
 def test_what_is_no_model_is_refused_once(page: Page) -> None:
@@ -119,12 +117,11 @@ def test_bad_input_is_a_sentence_on_the_stage(changes: dict[str, Any], sentence:
 
 def test_a_run_shows_its_answer() -> None:
     page = Page(answering(full_result(caveats=(note("It was odd."),))))
-    first, *_, last = press_run(page)
+    pane, (first, *_, last) = page.run_tab.pane, press_run(page)
     assert not first[page.run_tab.form.run]["interactive"] and first[page.run_tab.form.cancel]["interactive"]
-    for says in ('<span class="figure number">2.00×</span>', "Pays after"):
-        assert says in stage_of(page, last)
-    assert is_ready(page, last)
-    assert "circle" in last[page.run_tab.pane.outputs.labels["eager"]]["value"]
+    assert not first[pane.notice]["visible"] and not first[pane.best]["visible"]
+    assert '<span class="figure number">2.00×</span>' in last[pane.top] and "Pays after" in last[pane.top]
+    assert is_ready(page, last) and "circle" in last[pane.outputs.labels["eager"]]["value"]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4], ids=["quiet", "busy"])
@@ -178,10 +175,9 @@ def test_a_run_outlives_its_page() -> None:
     next(updates), next(updates)
     updates.close()  # type: ignore[attr-defined]
     assert runner.running == 1
-    first, *_, last = open_page(page)
-    begun = page.run_tab.form
-    assert not first[begun.run]["interactive"] and first[begun.cancel]["interactive"]
-    assert [first[begun.inputs[name]]["value"] for name in ("batch_size", "mode")] == [4, "lite"]
+    fields, (first, *_, last) = page.run_tab.form.inputs, open_page(page)
+    assert not is_ready(page, first)
+    assert [first[fields[name]]["value"] for name in ("batch_size", "mode")] == [4, "lite"]
     assert "2.00×" in stage_of(page, last) and is_ready(page, last)
 
 
