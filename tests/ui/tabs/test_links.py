@@ -28,7 +28,7 @@ def test_a_link_to_a_run_shows_it_with_its_form(page: Page) -> None:
     *_, pressed_last = press_run(page)
     (shown,) = open_page(page, "two", run=ok_result().id)
     assert stage_of(page, shown) == stage_of(page, pressed_last)
-    assert shown[page.run_tab.shown_id] == ok_result().id
+    assert shown[page.run_tab.shown_id] == ok_result().id and shown[page.run_tab.has_run]
     assert list(open_page(page, "two", run="")) == []
     (failed,) = open_page(page, "two", run=failed_result().id)
     assert "Batch size 256 ran out of memory" in stage_of(page, failed)

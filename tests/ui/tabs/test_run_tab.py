@@ -27,7 +27,7 @@ from support.page_support import (
 )
 from support.samples import full_result, ok_result
 
-from demo.core import catalog, cores, format as fmt, refusals
+from demo.core import catalog, cores, format as fmt
 from demo.core.caveat import note
 from demo.core.machine import HostSample
 from demo.core.progress import Progress
@@ -209,12 +209,23 @@ def test_visitors_run_in_turn() -> None:
     assert "2.00×" in stage_of(page, last)
 
 
-def test_key_s_ends_a_run_that_takes_too_long(history: History, quick) -> None:
-    runner = FakeRunner(lambda *_: full_result(), seconds=60)
-    page = Page(runner, history=history)
-    spec = refusals.on_machine(form.spec_and_picture(field_values(page))[0], runner.machine)
-    history.append(dataclasses.replace(ok_result(spec=spec), elapsed_seconds=0.2))
-    stages = []
+@pytest.fixture
+def answered(history: History) -> Page:
+    """Its history has an answer of the form's first settings. Its runs last a minute."""
+    history.append(ok_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu"), elapsed_seconds=0.2))
+    return Page(answering(full_result(), seconds=60), history=history)
+
+
+@pytest.mark.parametrize(("batch_size", "noted"), [(1, False), (2, True)], ids=["its settings", "others"])
+def test_an_answer_of_other_settings_has_a_note(batch_size: int, noted: bool, answered: Page) -> None:
+    tab = answered.run_tab
+    changed = handler(answered, only=[tab.form.forecast, tab.pane.notice])
+    _, update = changed(ok_result().id, *field_values(answered, batch_size=batch_size).values())
+    assert update["visible"] is noted
+
+
+def test_key_s_ends_a_run_that_takes_too_long(answered: Page, quick) -> None:
+    page, stages = answered, []
     for updates in press_run(page):
         stages.append(stage_of(page, updates))
         if "Key S" in stages[-1]:
@@ -225,16 +236,13 @@ def test_key_s_ends_a_run_that_takes_too_long(history: History, quick) -> None:
     assert list(open_page(page)) == []
 
 
-def test_key_s_shows_the_latest_answer_of_the_settings(history: History) -> None:
-    page = Page(answering(ok_result()), history=history)
-    pane, values = page.run_tab.pane, field_values(page).values()
-    shown = page.run_tab.show_recorded(gr.Request(), None, *values)
-    assert "No answer of these settings" in shown[pane.notice]["value"]
-    wrong = page.run_tab.show_recorded(gr.Request(), None, *field_values(page, batch_size=0).values())
-    assert "Batch size" in wrong[pane.notice]["value"]
-    spec = form.spec_and_picture(field_values(page))[0]
-    run = ok_result(spec=refusals.on_machine(spec, page.run_tab.runner.machine))
-    history.append(run)
-    history.append(dataclasses.replace(ok_result(spec=dataclasses.replace(run.spec, batch_size=2)), id="another"))
-    shown = page.run_tab.show_recorded(gr.Request(), None, *values)
-    assert f"Recorded {fmt.minute(run.started_at)} UTC" in shown[pane.top] and shown[page.run_tab.shown_id] == run.id
+def test_key_s_shows_the_latest_answer_of_the_settings(answered: Page, history: History) -> None:
+    history.append(ok_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu", batch_size=2), id="another"))
+    tab = answered.run_tab
+    shown, missing, wrong = (
+        tab.show_recorded(gr.Request(), None, *field_values(answered, batch_size=size).values()) for size in (1, 3, 0)
+    )
+    assert shown[tab.shown_id] == ok_result().id
+    assert f"Recorded {fmt.minute(ok_result().started_at)} UTC" in shown[tab.pane.top]
+    assert "No answer of these settings" in missing[tab.pane.notice]["value"]
+    assert "Batch size" in wrong[tab.pane.notice]["value"]
