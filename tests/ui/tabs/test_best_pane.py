@@ -55,7 +55,7 @@ def arrive(page: Page, **query: str) -> dict[Any, Any]:
     return arrive(ME, request=from_browser("a new page", **query))
 
 
-def test_a_search_fills_its_table_row_by_row() -> None:
+def test_a_search_fills_its_table_up_to_charts_with_code() -> None:
     page, _ = page_of(seconds=0.05)
     pane, begun = page.best_pane, press_search(page)
     assert begun[page.run_tab.pane.best]["visible"] and "so far" in begun[pane.head] and not is_ready(page, begun)
@@ -64,11 +64,7 @@ def test_a_search_fills_its_table_row_by_row() -> None:
     tried = [sum(row[-1] == "agrees" for row in table) for table in tables]
     assert tried[0] == 0 and tried == sorted(tried) and tried[-1] == len(begun[pane.work_shown].search.ways) - 1
     assert any(" left" in update[pane.head] for update in updates)
-
-
-def test_a_search_ends_with_answer_charts_code() -> None:
-    page, _ = page_of()
-    pane, last = page.best_pane, search(page)
+    last = updates[-1]
     assert "\n## Freezing: 2" in last[pane.head] and " left" not in last[pane.head]
     assert [row[0] for row in shown(last[pane.table])[:2]] == ["Freezing", "A package"]
     assert all(last[plot]["visible"] and last[plot]["value"] is not None for plot in pane.charts.values())

@@ -6,7 +6,7 @@ import pytest
 from support.page_support import HOSTILE, answering, field_values, open_page, press_run, stage_of
 from support.samples import failed_result, info_of, ok_result
 
-from demo.core.spec import RunSpec
+from demo.core.spec import OWN_MODEL, RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form
@@ -34,6 +34,12 @@ def test_a_link_to_a_run_shows_it_with_its_form(page: Page) -> None:
     assert "Batch size 256 ran out of memory" in stage_of(page, failed)
     assert failed[page.run_tab.form.inputs["batch_size"]]["value"] == 256
     assert failed[page.run_tab.form.inputs["text"]] == {"visible": True, "value": "a cat", "__type__": "update"}
+
+
+def test_a_run_of_an_own_model_leaves_the_form(page: Page, history: History) -> None:
+    history.append(ok_result(id="own", spec=RunSpec("net.py:make", OWN_MODEL, device="cpu")))
+    (shown,) = open_page(page, run="own")
+    assert "2.00×" in stage_of(page, shown) and page.run_tab.form.inputs["task"] not in shown
 
 
 def test_opening_a_run_restores_its_picture(page: Page, history: History) -> None:

@@ -62,18 +62,14 @@ def test_the_folds_show_the_sections_of_the_export(page: Page, result: RunResult
     assert updates[pane.trace]["visible"] is updates[pane.race]["visible"] is folds[1]
 
 
-def test_the_script_is_folded_below_the_line_to_change(page: Page) -> None:
-    pane, updates = page.run_tab.pane, of(page, ok_result())
-    assert updates[pane.change]["value"] == "model = torch.compile(model)"
-    assert updates[pane.script] == script(ok_result())
-    assert updates[pane.script_fold] == gr.update(visible=True, open=False)
-
-
 @pytest.mark.parametrize("checkpoint, bundled", [("shapes-vit", True), ("someone/model", False)])
-def test_the_hint_says_where_bundled_weights_lie(page: Page, checkpoint: str, bundled: bool) -> None:
-    hint = of(page, ok_result(spec=RunSpec(checkpoint, "image-classification")))[page.run_tab.pane.hint]
-    assert ("Start the code in the project's folder" in hint) is bundled
-    assert "a grey picture of the same size stands in for yours" in hint
+def test_code_to_take_has_a_hint_on_its_files(page: Page, checkpoint: str, bundled: bool) -> None:
+    result = ok_result(spec=RunSpec(checkpoint, "image-classification", device="cpu"))
+    pane, updates = page.run_tab.pane, of(page, result)
+    assert updates[pane.change]["value"] == "model = torch.compile(model)"
+    assert updates[pane.script] == script(result) and updates[pane.script_fold]["visible"]
+    assert ("Start the code in the project's folder" in updates[pane.hint]) is bundled
+    assert "a grey picture of the same size stands in for yours" in updates[pane.hint]
 
 
 @pytest.mark.parametrize("checkpoint", ["shapes-vit", "someone/mo del<b>"])
@@ -142,6 +138,7 @@ def test_repeat_runs_a_stored_spec_with_its_picture(history: History) -> None:
     assert runner.runs == [first.spec]
     assert runner.pictures[0].read_bytes() == SCENE.read_bytes()
     assert "from 2 processes" in stage_of(page, last) and 'class="process"' in stage_of(page, last)
+    assert ['class="within"' in stage_of(page, one) for one in (shown, last)] == [True, False]
 
 
 def test_a_picture_that_is_gone_is_taken_from_the_form(tmp_path, history: History) -> None:

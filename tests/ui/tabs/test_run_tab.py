@@ -35,8 +35,6 @@ from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form, run_tab
 
-ROOT = Path(__file__).resolve().parents[3]
-
 
 @pytest.fixture
 def page() -> Page:
@@ -106,7 +104,7 @@ def test_a_checkpoint_decides_the_task(page: Page) -> None:
     [
         ({"batch_size": None}, "Batch size must be a whole number"),
         ({"image": None}, "There is no picture"),
-        ({"image": {"path": str(ROOT / "pyproject.toml")}}, "must be an uploaded file"),
+        ({"image": {"path": __file__}}, "must be an uploaded file"),
     ],
     ids=["batch size", "no picture", "a file of the server"],
 )
