@@ -72,6 +72,13 @@ def test_a_search_fills_its_table_up_to_charts_with_code() -> None:
     assert is_ready(page, last)
 
 
+def test_an_error_stands_above_what_was_found() -> None:
+    page, _ = page_of(lambda spec: RuntimeError("secret words"))
+    last = search(page)
+    notice = last[page.run_tab.pane.notice]
+    assert notice["visible"] and "Something went wrong" in notice["value"] and is_ready(page, last)
+
+
 def test_a_cancelled_search_goes_on_at_the_next_press() -> None:
     page, runner = page_of(seconds=0.2)
     pane, begun = page.best_pane, press_search(page)
