@@ -66,7 +66,8 @@ def test_a_search_fills_its_table_up_to_charts_with_code() -> None:
     assert any(" left" in update[pane.head] for update in updates)
     last = updates[-1]
     assert "\n## Freezing: 2" in last[pane.head] and " left" not in last[pane.head]
-    assert [row[0] for row in shown(last[pane.table])[:2]] == ["Freezing", "A package"]
+    (first, rank, *_), (second, *_), *_ = shown(last[pane.table])
+    assert (first, rank, second) == ("Freezing", "1", "A package")
     assert all(last[plot]["visible"] and last[plot]["value"] is not None for plot in pane.charts.values())
     assert "freezing" in last[pane.code]["value"]
     assert is_ready(page, last)

@@ -1,5 +1,6 @@
 """Links to the page: stored runs, settings that fill the form, and links that are refused."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,14 @@ def test_a_link_to_a_run_shows_it_with_its_form(page: Page) -> None:
     assert "Batch size 256 ran out of memory" in stage_of(page, failed)
     assert failed[page.run_tab.form.inputs["batch_size"]]["value"] == 256
     assert failed[page.run_tab.form.inputs["text"]] == {"visible": True, "value": "a cat", "__type__": "update"}
+
+
+def test_a_failure_links_to_its_way_out(page: Page, history: History) -> None:
+    failure = dataclasses.replace(failed_result().failure, change={"batch_size": 64})
+    history.append(failed_result(id="too large", failure=failure))
+    (shown,) = open_page(page, run="too large")
+    link = '?checkpoint=google%2Fowlvit-base-patch32&amp;batch_size=64&amp;text=a+cat">Set Batch size to 64<'
+    assert link in stage_of(page, shown)
 
 
 def test_a_run_of_an_own_model_leaves_the_form(page: Page, history: History) -> None:
