@@ -165,7 +165,7 @@ class StageBar:
             recorded = gr.Button("S  Recorded", elem_id="preset-s")
             recorded.click(
                 run_tab.show_recorded, [run_tab.visitor, *fields], run_tab.showing, preprocess=False, **EVENT_OPTIONS
-            )
+            ).then(None, run_tab.shown_id, js=links.REMEMBER, api_visibility="private")
             gr.Markdown("<kbd>D</kbd> dark", elem_id="stage-keys")
 
     def _fill_form(self, name: str) -> dict[Any, Any]:

@@ -1,4 +1,4 @@
-"""The search for the best way to run a model, in the result pane of the tab Run: verdict, table, charts and code."""
+"""The search for the best way to run a model, as the result pane shows it: verdict, table, charts and code."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +29,7 @@ COLUMNS = ("Way", "Rank", *list(best_words.COLUMNS.values())[1:])
 
 
 class BestPane(WorkView):
-    """The components in the column `best` of the result pane, and their events. Call it after `RunTab`."""
+    """The components of a search in the result pane, and their events. Make it after `RunTab`."""
 
     def __init__(self, run_tab: RunTab) -> None:
         self._tab = run_tab
@@ -52,7 +52,7 @@ class BestPane(WorkView):
         self._wire()
 
     def arrive_after(self, arrived: Any) -> None:
-        """Connects the events that show the visitor's search as the page opens, after `arrived` has filled the tab."""
+        """Connects the events that show the visitor's search as the page opens, to follow the event `arrived`."""
         shown = arrived.then(self._arrive, self._tab.visitor, self.arriving, **EVENT_OPTIONS)
         shown.then(None, js=TO_ANSWER, api_visibility="private")
         self._watch_after(shown)
@@ -70,7 +70,6 @@ class BestPane(WorkView):
     def _search(
         self, request: gr.Request, visitor: str | None, minutes: Any, other_formats: Any, *values: Any
     ) -> dict[Any, Any]:
-        """Starts a search for the form's values. Ways with a stored result are not run again."""
         tab = self._tab
 
         def make(name: str) -> BestSearch:
@@ -80,7 +79,6 @@ class BestPane(WorkView):
         return self._start(request, visitor, make)
 
     def _show_refusal(self, card: Markup) -> dict[Any, Any]:
-        """Returns updates that show the refusal's card above the previous content."""
         return self._tab.form.pressable(running=False) | self._tab.pane.show_refusal(card)
 
     def _show_start(self, going: BestSearch) -> dict[Any, Any]:
@@ -94,7 +92,7 @@ class BestPane(WorkView):
         )
 
     def _answer(self, going: BestSearch) -> dict[Any, Any]:
-        """Returns updates of verdict and table, and of charts and code, which are shown when the search has ended."""
+        """Returns updates of verdict and table, and after the end of the search also of charts and code."""
         table = going.search.table()
         run = table.winner.result if table.winner is not None and going.ended else None
         code = change(run.spec) if run is not None else ""
@@ -106,7 +104,7 @@ class BestPane(WorkView):
         return self._show_progress(going) | self._show_cells(going) | changes
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """Returns updates as a page opens: the visitor's search, unless the link asks for a run that comes first."""
+        """Returns updates as a page opens: they show the visitor's search, unless the link asks for something else."""
         tab = self._tab
         going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:
@@ -132,7 +130,6 @@ class BestPane(WorkView):
         return updates
 
     def _open(self, going: BestSearch | None, event: gr.EventData, request: gr.Request) -> str:
-        """Returns the run of the pressed row as Markdown; '' if the way was not run."""
         way = next(iter(tables.pressed_row(event)), None)
         rows = going.search.table().rows if going is not None else ()
         run = next((row.result for row in rows if best_words.cells(row)["way"] == way), None)
@@ -143,7 +140,7 @@ class BestPane(WorkView):
 
 
 def head(going: BestSearch) -> str:
-    """Returns the verdict so far as Markdown; while the search runs, also what it is doing and the time left."""
+    """Returns the verdict so far as Markdown; during the search also what it is doing and the time left."""
     search, spec = going.search, going.spec
     answer, *more = map(escape_markdown, best_words.conclusion(search.table()))
     every = [part for part in naming.settings_list(spec) if part not in (spec.mode, spec.dtype)]
@@ -169,7 +166,7 @@ def _doing(going: BestSearch) -> str:
 
 
 def _row(row: Row, table: BestTable) -> list[Any]:
-    """Returns the cells of a way's row: bold for the winner, grey for a way that cannot win."""
+    """Returns the cells of a row: bold for the winner, grey for what cannot win."""
     words = best_words.cells(row)
     wins = table.winner is not None and row.way == table.winner.way
     style = tables.BOLD if wins else tables.MUTED if row.out else ""
@@ -188,7 +185,7 @@ def _row(row: Row, table: BestTable) -> list[Any]:
 
 
 def _crossover(table: BestTable) -> go.Figure | None:
-    """Returns the chart of total time over calls for the ways that can win; None for fewer than two measured ways."""
+    """Returns the chart of total time over calls; None for fewer than two measured ways to run the model."""
     lines = [
         WayLine(fmt.capital(best_words.name(row.way)), _kind(row, table), start, row.seconds)
         for row in table.rows
@@ -204,7 +201,7 @@ def _kind(row: Row, table: BestTable) -> Kind:
 
 
 def _ladder(table: BestTable) -> go.Figure | None:
-    """Returns the bar chart of the time to the first result of each way that can win; None without bars."""
+    """Returns the bar chart of the time to the first result, for each way to run the model that can win."""
     parts = best_words.PARTS
     bars = {
         fmt.capital(best_words.name(row.way)): {word: answer.get(part, 0.0) for part, word in parts.items()}

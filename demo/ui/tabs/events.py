@@ -1,4 +1,4 @@
-"""The code that the events of all tabs share: gradio's options, the card of a refusal, and the view of running work."""
+"""What the events of all tabs share: gradio's options, the card of an error, and the view of work in progress."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,7 +22,7 @@ EVENT_OPTIONS: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "p
 
 
 def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
-    """Returns the card for work that had no result. A refusal has the `title`, an unexpected error another one."""
+    """Returns the card for work without a result. `title` is for input that was refused, not for unexpected errors."""
     if isinstance(error, BadInput | HistoryError):
         return problem(title, fmt.redact(str(error)))
     return problem(
@@ -33,7 +33,7 @@ def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
 
 
 class WorkView:
-    """The base of a part of the page that shows a visitor's work: its start, its progress and its end.
+    """The base of a part of the page that shows the start, progress and end of a visitor's work (a run, a sweep ...).
 
     gradio redraws every output of a running event at each update, which takes time from the model that is timed.
     So:
@@ -55,40 +55,28 @@ class WorkView:
         self._live, self._ending = live, ending
 
     def work_of(self, request: gr.Request, visitor: str | None) -> Work | None:
-        """Returns the visitor's latest work, running or ended, or None.
-
-        `visitor` is the id that the browser keeps.
-        """
+        """Returns what the visitor started last, running or ended; `visitor` is the id that the browser keeps."""
         return self.works.of(visitor_name(visitor, request.session_hash))
 
     def _start(self, request: gr.Request, visitor: str | None, make: Callable[[str], Work]) -> dict[Any, Any]:
-        """Starts the work that `make` returns for the visitor's id.
-
-        Returns updates that show its start or refusal.
-        """
+        """Starts the work that `make` returns for the visitor's id. Returns updates that show its start or refusal."""
         name = visitor_name(visitor, request.session_hash)
         work = result_or_error(lambda: self.works.start(make(name)))
         return self._show_refusal(error_card(work)) if isinstance(work, Exception) else self._show_start(work)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> Any:
-        """Asks the visitor's work to end, and disables the pressed button.
-
-        All pages that watch show the outcome.
-        """
+        """Asks the visitor's work to end, and disables the pressed button."""
         if (work := self.work_of(request, visitor)) is not None:
             work.cancel()
         return gr.update(interactive=False)
 
     def _watch_after(self, event: Any) -> Any:
-        """Makes progress and end of `work_shown` appear after `event`, which has set it. Returns the last event."""
+        """Shows progress and end of `work_shown` after `event`, which has set it. Returns the last event."""
         followed = event.then(self._follow, self.work_shown, self._live, **EVENT_OPTIONS)
         return followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
 
     def _follow(self, request: gr.Request, going: Any) -> Iterator[dict[Any, Any]]:
-        """Yields updates while the work goes on, until its end or its early result.
-
-        Closing the page ends no work.
-        """
+        """Yields updates until the work ends or has an early result. Closing the page does not end the work."""
         if going is None or going.ended or going.early_result is not None:
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
             return
@@ -106,7 +94,7 @@ class WorkView:
         return {}
 
     def _over(self, request: gr.Request, going: Any) -> dict[Any, Any]:
-        """Returns the updates that show the end; no change if the work goes on because only the connection broke."""
+        """Returns updates that show the end; no change if the work goes on, because only the connection broke."""
         if going is None or not going.ended:
             return {self._ending[0]: gr.skip()}
         return self._show_end(going)

@@ -1,4 +1,4 @@
-"""The form of a run: its fields, how a choice changes other fields, and how they become a `RunSpec` and a picture."""
+"""The form of a run: its fields, how one field changes others, and how the values become a `RunSpec` and a picture."""
 
 import hashlib
 from functools import cache
@@ -24,7 +24,7 @@ from demo.ui.web.gradio_workarounds import NOT_UPLOADED
 TASK_NAMES = {task: BY_NAME[task].label for task in TASKS}
 GROUPS = {"machine": "Model and machine", "compile": "Compiling", "timing": "Timing"}
 OPTIONAL = tuple(option.name for option in OPTIONS.values() if option.fold and option.kind in ("whole", "number"))
-"""The names of the fields that a visitor may leave empty; an empty field means the option's default."""
+"""The fields that a visitor may leave empty for the option's default."""
 PICTURE_PUBLIC = (
     "A copy of your picture (at most 640 pixels wide or high) and its file name are kept with the result. Everybody "
     "who opens this page can see them."
@@ -36,23 +36,23 @@ PROMPTS = (
     "The picture shows a tiny white ring",
 )
 FIRST = next(entry for entry in catalog.CHECKPOINTS if entry.id == catalog.DEFAULT)
-"""The checkpoint that the form holds when the page opens."""
+"""The checkpoint that the form has when the page opens."""
 VIT = "google/vit-base-patch16-224"
 
 
 @cache
 def photographs() -> tuple[Path, ...]:
-    """Returns the paths of three example photographs from gradio's package."""
+    """Returns three photographs that come with gradio."""
     return tuple(Path(gr.get_image(name)) for name in ("lion.jpg", "cheetah.jpg", "tower.jpg"))
 
 
 def thumbnails() -> tuple[Path, ...]:
-    """Returns the paths of the six example pictures that the form offers: three drawn scenes, three photographs."""
+    """Returns the six example pictures that the form offers: three drawn scenes, three photographs."""
     return (*scenes()[:3], *photographs())
 
 
 def default_picture(checkpoint: str) -> Path:
-    """Returns an example that suits the model: a drawn scene for a bundled checkpoint, else a photograph."""
+    """Returns an example that suits a checkpoint: a drawn scene for a bundled one, else a photograph."""
     entry = catalog.find(checkpoint)
     return (scenes() if entry is not None and entry.bundled else photographs())[0]
 
@@ -62,14 +62,14 @@ def _checksum(picture: Path) -> str:
 
 
 def find_picture(sha256: str, own: Path | None = None) -> Path | None:
-    """Returns the file with this SHA-256: an example, or `own`, the visitor's picture. None if no file has it."""
+    """Returns the picture with this SHA-256: an example, or `own`, the visitor's picture. None if there is none."""
     candidates = (own, *photographs()) if own is not None and own.is_file() else photographs()
     same = (picture for picture in candidates if _checksum(picture) == sha256)
     return next(same, None) or catalog.find_scene(sha256)
 
 
 def servable(picture: Path) -> str:
-    """Returns the path of a copy in gradio's cache: gradio serves no file outside its cache and the current folder."""
+    """Copies the picture into gradio's cache, outside of which gradio serves no file, and returns the copy's path."""
     return save_file_to_cache(picture, get_upload_folder())
 
 
@@ -80,24 +80,21 @@ def choices(task: str) -> list[tuple[str, str]]:
 
 
 def first(task: str) -> str | None:
-    """Returns the checkpoint id that the form selects when this task is chosen; None if the catalogue has none."""
+    """Returns the id of the first checkpoint of a task; None if the catalogue has no checkpoint of it."""
     return next((id for _, id in choices(task)), None)
 
 
 def takes_text(checkpoint: str, task: str) -> bool:
-    """Returns True for a zero-shot detector, which finds the objects that a text names, and for a detector that
-    is not in the catalogue."""
+    """Whether the model may be a zero-shot detector, which finds the objects that a text names."""
     entry = catalog.find(checkpoint or "")
     return entry.takes_text if entry else task in TASKS and BY_NAME[task].takes_queries
 
 
 def _note(text: str = "", **settings: Any) -> gr.Markdown:
-    """Returns a component for a note below a field."""
     return gr.Markdown(text, elem_classes="note", **settings)
 
 
 def _option_field(option: Option) -> gr.components.Component:
-    """Returns the component for an option in the form's fold "Advanced"."""
     classes = ["not-for-text"] if option.name in unused_options(TEXT_GENERATION) else []
     texts: dict[str, Any] = {"label": option.label, "info": option.help, "elem_classes": classes}
     if option.kind == "switch":
@@ -110,7 +107,7 @@ def _option_field(option: Option) -> gr.components.Component:
 
 
 def _text_fields() -> dict[str, gr.components.Component]:
-    """Returns the fields of text generation. The style sheet shows these or the picture's field, by the task."""
+    """Returns the fields of text generation. The style sheet shows either these or the picture, by the task."""
     prompt = gr.Textbox(catalog.PROMPT, label="Prompt", lines=3, elem_id="prompt")
     gr.Examples(list(PROMPTS), prompt, label="Examples", elem_id="prompts", api_visibility="private")
     allowed = OPTIONS["tokens"]
@@ -126,10 +123,7 @@ def _text_fields() -> dict[str, gr.components.Component]:
 
 
 def uploaded_file(file: Any) -> Path:
-    """Returns the path of a file as gradio describes it.
-
-    Raises BadInput if the path is not in the upload folder.
-    """
+    """Returns the path of a file as gradio describes it. Raises BadInput if it is not in the upload folder."""
     path = file.get("path") if isinstance(file, dict) else getattr(file, "path", None)
     if not isinstance(path, str) or not is_in_or_equal(path, get_upload_folder()):
         raise BadInput(NOT_UPLOADED)
@@ -137,7 +131,7 @@ def uploaded_file(file: Any) -> Path:
 
 
 def spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """Returns the spec and the picture that `values` ask for: the fields' values as the browser sent them, by name.
+    """Returns the spec and the picture of `values`, the fields' values by name, as the browser sent them.
 
     The picture is None for text generation. Raises BadInput.
     """
@@ -150,10 +144,7 @@ def spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
 
 
 def read_spec(values: dict[str, Any]) -> RunSpec:
-    """Returns the spec that `values` ask for: the fields' values as the browser sent them, by name.
-
-    Raises BadInput.
-    """
+    """Returns the spec of `values`, the fields' values by name, as the browser sent them. Raises BadInput."""
     empty = {name for name in OPTIONAL if not str(values[name] or "").strip()}
     # ignored: these fields are hidden, so their values were meant for another checkpoint
     hidden = {"image", *unused_options(values["task"])}
@@ -163,7 +154,7 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
 
 
 def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
-    """Returns the default picture of a model that was just chosen; no change if the visitor chose a picture."""
+    """Returns the default picture of a checkpoint; no change (`gr.skip()`) if the visitor has chosen a picture."""
     # the paths can be compared, as gradio keeps files of equal content at the same path
     defaults = [servable(scenes()[0]), servable(photographs()[0])]
     is_choice = image is not None and image.get("path") not in defaults
@@ -181,7 +172,7 @@ def picture_note(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[
 
 
 class Form:
-    """The components of the form. `inputs` holds the fields by the names that `spec_and_picture` takes."""
+    """The components of the form. `inputs` holds the fields by name: 'checkpoint', 'image' and others."""
 
     def __init__(self) -> None:
         self.inputs: dict[str, Any] = {}
@@ -195,7 +186,7 @@ class Form:
                         _note(PROMPT_PUBLIC)
             self._run_fields()
         self.busy = gr.Markdown(visible=False, elem_id="busy")
-        """The note before a run that other programs use the machine."""
+        """The note that other programs use the machine, shown before a run."""
         self.forecast = gr.HTML(elem_id="forecast", apply_default_css=False)
         with gr.Row(elem_id="actions"):
             self.run = gr.Button("Run", variant="primary", size="lg", elem_id="run")
@@ -206,7 +197,6 @@ class Form:
         self._wire()
 
     def _wire(self) -> None:
-        """Connects each choice with the other fields of the form that the choice changes."""
         task, checkpoint, image = (self.inputs[name] for name in ("task", "checkpoint", "image"))
         # no preprocessing: gradio would decode the picture. The last change counts: a field may change meanwhile
         latest: dict[str, Any] = {"preprocess": False, "trigger_mode": "always_last", **EVENT_OPTIONS}
@@ -223,16 +213,16 @@ class Form:
         self.inputs["mode"].change(mode_note, self.inputs["mode"], self.mode_note, **EVENT_OPTIONS)
 
     def by_name(self, values: tuple[Any, ...]) -> dict[str, Any]:
-        """Returns by field name the values of an event whose inputs are `inputs`."""
+        """Returns the values of `inputs`, as an event sends them, by field name."""
         return dict(zip(self.inputs, values, strict=True))
 
     def with_picture(self, picture: Path | None) -> dict[Any, Any]:
-        """Returns updates that hide the notes on the picture, and put `picture` into the form if its file exists."""
+        """Returns updates that hide the notes on the picture, and put `picture` into the form if the file exists."""
         notes = {part: gr.update(visible=False) for part in self.picture_notes}
         return notes | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else notes
 
     def with_picture_of(self, info: ImageInfo | None) -> dict[Any, Any]:
-        """Returns updates that put a stored run's picture into the form if it is an example; else a note names it."""
+        """Returns updates that put a stored run's picture into the form, or name it in a note if it is no example."""
         picture = find_picture(info.sha256) if info is not None else None
         if info is None or picture:
             return self.with_picture(picture)
@@ -241,7 +231,7 @@ class Form:
         return {sentence: gr.update(value=escape_markdown(note), visible=True), button: gr.update(visible=False)}
 
     def pressable(self, running: bool) -> dict[Any, Any]:
-        """Returns updates that enable Cancel alone while the visitor's work is `running`, else all other buttons."""
+        """Returns updates that enable Cancel alone during a run (`running`), else all buttons but Cancel."""
         return {button: gr.update(interactive=running is (button is self.cancel)) for button in self.buttons}
 
     def _model_fields(self) -> None:

@@ -25,7 +25,7 @@ def mode_note(mode: str) -> str:
 
 
 def checkpoint_note(checkpoint: str) -> str:
-    """Returns facts on a checkpoint, as Markdown; '' if it cannot be run, because the forecast then says why."""
+    """Returns facts on a checkpoint as Markdown; '' if it cannot be run: the forecast then says why."""
     entry = catalog.find(checkpoint)
     if entry is None:
         sentence = f"Not in the list: {checkpoint} comes from the Hub (safetensors only)."
@@ -43,14 +43,13 @@ def checkpoint_note(checkpoint: str) -> str:
 
 
 def drawn_only_note(checkpoint: Checkpoint) -> str:
-    """Returns the sentence that the predictions of this checkpoint mean nothing on a photograph."""
     return escape_markdown(
         f"{checkpoint.id} knows drawn shapes only: on this picture its predictions would mean nothing."
     )
 
 
 def for_photographs(task: str) -> str:
-    """Returns the words on the button that chooses a model of `task` for photographs; '' if there is none."""
+    """Returns the words on a button that chooses another model of `task`, for photographs; '' if there is none."""
     other = catalog.find(BY_NAME[task].published)
     return f"Use {naming.short(other.id)}, for photographs ({source(other)})" if other is not None else ""
 
@@ -65,7 +64,7 @@ def source(checkpoint: Checkpoint) -> str:
 
 
 def doubts(spec: RunSpec) -> list[str]:
-    """Returns sentences that say why a setting is of no use on the spec's device, 'cpu' or 'cuda'; [] for none."""
+    """Returns a sentence for each setting that is of no use on the spec's device, 'cpu' or 'cuda'."""
     if spec.device == "cuda":
         return ["The number of threads matters on a CPU only."] if spec.threads is not None else []
     sentences = []
@@ -77,14 +76,14 @@ def doubts(spec: RunSpec) -> list[str]:
 
 
 def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, spec: RunSpec, query: str) -> Markup:
-    """Returns as HTML the expected time, its basis and `doubts(spec)`; copy.js copies `query` as a link."""
+    """Returns as HTML how long a run will take, and sentences on useless settings. "Copy link" copies `query`."""
     text, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
-        text = f"about {fmt.rounded_duration(expected.seconds)}"
+        text = f"About {fmt.rounded_duration(expected.seconds)}"
         basis = f"based on earlier runs with these settings: {expected.runs}"
         if not expected.runs and checkpoint is not None:
             basis = (
                 f"rough estimate from model size ({fmt.parameters(checkpoint.parameters)} parameters), "
                 "download not counted"
             )
-    return render("results.forecast", fmt.capital(text), basis, doubts(spec), query)
+    return render("results.forecast", text, basis, doubts(spec), query)

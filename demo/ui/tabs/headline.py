@@ -1,4 +1,4 @@
-"""The top of the result pane as HTML: the verdict with the ruler (the speed-up on an axis), or a card for a failure."""
+"""The top of the result pane as HTML: the verdict with the speed-up on an axis, or a card for a failure."""
 
 import functools
 import json
@@ -17,7 +17,7 @@ from demo.ui.templates import percentage, render
 
 
 def intro(checkpoint: str) -> Markup:
-    """Returns the pane before the first run: the question, what Run will do, and the race of a recorded run."""
+    """Returns what stands in the pane before the first run: the question, what Run will do, and a recorded run."""
     entry, name = catalog.find(checkpoint), naming.short(checkpoint)
     model = f"{name}: {entry.title}, {source(entry)}" if entry is not None else f"{name}, from the Hub"
     if catalog.id_refusal(checkpoint):
@@ -31,19 +31,13 @@ def _recorded_run() -> RunResult:
 
 
 def headline(result: RunResult, recorded: bool = False) -> Markup:
-    """Returns the verdict: the speed-up in large type, when compiling pays, what the verdict rests on, its quality.
-
-    `recorded` adds a line that gives the date of the run, because nothing was run now.
-    """
+    """Returns the verdict of a run as HTML. `recorded` adds the date of the run, because nothing was run now."""
     outcome, speedup = verdict.outcome(result), result.speedup
     if outcome is None or speedup is None:
         return failure(result)
     certain = outcome in ("faster", "slower")
     processes = [next(iter(one.figures.values())).within.ratio for one in result.as_processes()]
-    if len(processes) > 1:
-        axis = ruler(speedup, certain, speedup.floor, processes=processes)
-    else:
-        axis = ruler(speedup, certain, speedup.floor, speedup.within)
+    several = processes if len(processes) > 1 else []
     return render(
         "results.headline",
         result,
@@ -51,13 +45,13 @@ def headline(result: RunResult, recorded: bool = False) -> Markup:
         verdict.worth(result),
         verdict.worth_why(result),
         certain=certain,
-        ruler=axis,
+        ruler=ruler(speedup, certain, speedup.floor, None if several else speedup.within, several),
         title=verdict.title(result),
     )
 
 
 def failure(result: RunResult, ways_out: str = "") -> Markup:
-    """Returns the card of a run without a speed-up: what happened, the settings, what to do, and links (`ways_out`)."""
+    """Returns the card of a run without a speed-up: what happened and what to do. `ways_out` are links, as HTML."""
     failed, remedy = result.failure, ""
     if failed and failed.remedy and result.status != "cancelled":
         remedy = Markup("{} {}").format(failed.remedy, ways_out)
@@ -66,48 +60,42 @@ def failure(result: RunResult, ways_out: str = "") -> Markup:
 
 
 def both_sizes(draw: Callable[[str], str]) -> Markup:
-    """Returns the race drawn for a wide page and for a phone; the style sheet shows one of the two."""
+    """Returns a picture drawn for a wide page and for a phone; the style sheet shows one of the two."""
     return Markup("".join(map(draw, race.WIDTHS)))
 
 
 def race_of(result: RunResult, plays: bool) -> Markup:
-    """Returns the race: the total times of eager and compiled up to where compiling has paid; '' without one."""
+    """Returns a picture of the total time of eager and compiled over the calls, as `race.of_result`; '' for none."""
     return both_sizes(lambda size: race.of_result(result, size, plays=plays))
 
 
 def kicker(result: RunResult) -> Markup:
-    """Returns the small line above the verdict: settings, machine, time.
-
-    Stage mode (for talks) shows settings only.
-    """
+    """Returns the small line above the verdict: settings, machine, time. The page for talks shows settings only."""
     line = naming.run_line(result).replace(" · ", "\N{NO-BREAK SPACE}· ")  # no line begins with the dot
     place = f"{naming.where(result)} · {fmt.minute(result.started_at)} UTC"
     return Markup('{}<span class="place"> · {}</span>').format(line, place)
 
 
 def problem(title: str, message: str, remedy: str = "") -> Markup:
-    """Returns a card that says why nothing was run, or what did not work; `remedy` is what to do."""
+    """Returns a card that says what did not work. `remedy` is what to do."""
     return render("results.card", title, message, remedy)
 
 
 # ---- the ruler
 
 REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50: 10, 100: 10}
-"""The ends that an axis may have, each with the tick between 1× and this end: an axis from 1/2× to 2× has 1.5×."""
+"""The ratios at which an axis may end, each with the ratio of the tick between 1 and this end."""
 
 
 class Axis:
-    """A logarithmic axis with 1× in the middle.
-
-    It ends at the smallest of `REACHES` that leaves room for `ratios`.
-    """
+    """A logarithmic axis with 1 in the middle. It ends at the smallest of `REACHES` that leaves room for `ratios`."""
 
     def __init__(self, ratios: Iterable[float]) -> None:
         farthest = max(max(ratio, 1 / ratio) for ratio in ratios) * 1.03
         self.reach = next((limit for limit in REACHES if limit >= farthest), farthest)
 
     def place(self, ratio: float) -> float:
-        """Returns the place of a ratio on the axis: 0 at the left end, 0.5 for 1×, 1 at the right end."""
+        """Returns the place of a ratio on the axis, from 0 at the left end to 1 at the right end."""
         return 0.5 + math.log(ratio) / math.log(self.reach) / 2
 
     def span(self, of: Interval) -> Markup:
@@ -125,11 +113,12 @@ class Axis:
 def ruler(
     speedup: Interval, known: bool, noise: float, within: Interval | None = None, processes: Sequence[float] = ()
 ) -> Markup:
-    """Returns the ruler: the interval of the speed-up on an axis.
+    """Returns the interval of the speed-up on an axis as HTML.
 
-    `known` adds the ratio above the ruler. `noise`, by how much eager differed from itself, is drawn as a hatched
-    band around 1×. `within`, drawn stronger, is the interval inside one process. `processes` are speed-ups, drawn
-    as dots.
+    known: Whether to write the ratio above the axis.
+    noise: By how much eager differed from itself; drawn as a band around 1.
+    within: The narrower interval inside one process.
+    processes: The speed-ups of several processes, drawn as dots.
     """
     low, high = speedup.low, speedup.high
     axis = Axis([low, high, 1 + noise, *processes])

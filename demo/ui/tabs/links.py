@@ -1,4 +1,7 @@
-"""Links to this page: the run that a link's query asks for, and the JavaScript that calls `look/address.js`."""
+"""Links to this page: the run that a link's query asks for, and JavaScript that reads and writes the address bar.
+
+The functions behind this JavaScript are in `look/address.js`.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -15,8 +18,7 @@ from demo.present import markdown, naming
 from demo.ui.tabs.form import OPTIONAL, Form, choices, first, takes_text
 
 RUN = "run"
-"""The query parameter that names a stored run. The other parameters are `FIELDS`; unknown parameters are
-ignored."""
+"""The query parameter that names a stored run. The others are `FIELDS`; the page ignores unknown ones."""
 
 FIELDS = ("checkpoint", "task", *OPTIONS)
 SWITCHES = {"1": True, "true": True, "0": False, "false": False}
@@ -24,12 +26,11 @@ SWITCHES = {"1": True, "true": True, "0": False, "false": False}
 TO_TAB = "() => window.address.toTab()"
 """JavaScript that opens the tab that the address names."""
 ARRIVE = "(id) => window.address.arrive(id)"
-"""JavaScript that notes that the page has opened and shows the stored run `id`, or no stored run ('')."""
+"""JavaScript for a page that has opened and shows the stored run `id`, '' for none."""
 SHOW = "(id) => window.address.show(id)"
-"""JavaScript that puts the run `id` into the address bar after a press of Run; '' removes it, as a run has
-begun."""
+"""JavaScript that puts the stored run `id` into the address bar; '' removes the one that is there."""
 REMEMBER = "(id) => window.address.remember(id)"
-"""JavaScript that puts the shown run `id` into the address bar, to send it to somebody; other parameters stay."""
+"""JavaScript that puts the stored run `id` into the address bar; '' leaves the address as it is."""
 QUERY = "(_, ...rest) => [location.search, ...rest]"
 """JavaScript that replaces an event's first input by the query of the address."""
 FILL = "query => window.address.fill(query)"
@@ -37,13 +38,16 @@ FILL = "query => window.address.fill(query)"
 
 
 def query(spec: RunSpec) -> str:
-    """Returns the query of a link that fills the form with `spec`: "checkpoint=shapes-vit&batch_size=4"."""
+    """Returns the query of a link that fills the form: "checkpoint=shapes-vit&batch_size=4"."""
     asked = catalog.arguments(spec)
     return urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
 
 
 def change_links(spec: RunSpec, changes: dict[str, Any]) -> Markup:
-    """Returns links, one for each of `changes`, that fill the form with `spec` so changed; none for a local folder."""
+    """Returns a link for each of `changes`, an option's name and value, that fills the form with the changed spec.
+
+    A local folder gets no links.
+    """
     links = Markup()
     for name, value in changes.items() if not catalog.is_folder(spec.checkpoint) else ():
         try:
@@ -60,13 +64,13 @@ def read_query(text: str) -> dict[str, str]:
 
 
 def run_summary(result: RunResult) -> str:
-    """Returns a stored run as Markdown, with a link to the run, for display below a table."""
+    """Returns a stored run as Markdown, with a link that opens it."""
     link = f"[Open this run with its charts and predictions](?{urlencode({RUN: result.id})})"
     return f"{link}\n\n{markdown.of_run(result)}"
 
 
 def read_choices(tab: str) -> str:
-    """Returns JavaScript that replaces an event's first input by the address's query, or '' if the tab shows it."""
+    """Returns JavaScript that replaces an event's first input by the address's query; by '' if the tab shows it."""
     return f"(_, ...rest) => [window.address.readChoices({tab!r}), ...rest]"
 
 
@@ -76,13 +80,10 @@ def write_choices(tab: str) -> str:
 
 
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
-    """Returns the spec that a link's query asks for; None if it names none of FIELDS.
+    """Returns the spec that a link's query asks for; None if the query has none of `FIELDS`. Raises BadInput.
 
-    Raises BadInput.
-
-    Without a checkpoint in the query, `checkpoint` is taken, or the first one of the query's task if that differs.
-    A zero-shot detector without a text gets `catalog.QUERIES`; text generation without a prompt gets
-    `catalog.PROMPT`.
+    A query without a checkpoint means `checkpoint`, or the first checkpoint of the query's task if the task differs.
+    A zero-shot detector without a text gets `catalog.QUERIES`, text generation without a prompt `catalog.PROMPT`.
     """
     values: dict[str, Any] = {name: query[name] for name in FIELDS if name in query}
     if not values:
@@ -103,7 +104,7 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
 
 
 def fill_form(form: Form, spec: RunSpec) -> dict[Any, Any]:
-    """Returns updates that fill the form with `spec`, but for the picture; none for a user's own model."""
+    """Returns updates that fill the form with `spec`, except for the picture; none for a user's own model."""
     if spec.task == OWN_MODEL:
         return {}
     hidden = unused_options(spec.task)

@@ -1,4 +1,4 @@
-"""The display of a run in progress, as HTML: its steps, the race of eager and compiled, the speed-up's interval."""
+"""The display of a run in progress as HTML: its steps, the times of eager and compiled so far, and the speed-up."""
 
 import itertools
 from urllib.parse import urlencode
@@ -20,17 +20,14 @@ STEPS = {
     "Time": "Timing eager and compiled in turn",
     "Check": "Comparing the outputs of both",
 }
-"""What the worker does in each step of a run, by the step's name."""
 STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2, "time": 3, "check": 4, "done": 5}
 
 
 def strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
-    """Returns the display of a run in progress.
-
-    `late` is a hint for a speaker whose run takes too long, '' for none.
+    """Returns the display of a run in progress. `late` is a hint for a speaker whose run takes too long, '' for none.
 
     The order and number of elements must not depend on the progress. gradio then replaces only the nodes that
-    differ, and the lines of the race grow without a redraw.
+    differ, and the chart's lines grow without a redraw.
     """
     speedup = progress.speedup
     return render(
@@ -48,7 +45,7 @@ def strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
 
 
 def meanwhile(job: Job) -> Markup:
-    """Returns a note for a visitor who waits: how long a run takes, and the latest stored verdict for its settings."""
+    """Returns a note for a visitor who waits: how long a run takes, and the latest stored verdict of its settings."""
     texts = []
     if job.expected_seconds is not None:
         texts.append(Markup("A run takes about {}.").format(fmt.rounded_duration(job.expected_seconds)))
@@ -60,14 +57,11 @@ def meanwhile(job: Job) -> Markup:
 
 
 PARTS = {"dynamo": "tracing", "aot_autograd": "lowering", "inductor": "code", "backend compile": "C++ or Triton"}
-"""Short names of the parts of a compile, by the names that `CompileCost.parts` has."""
+"""Short names of the parts of a compile, by torch's names."""
 
 
 def compile_parts(progress: Progress) -> str:
-    """Returns 'Tracing 2.1 s · lowering 0.6 s · code 4.0 s.
-
-    Graphs so far: 2, breaks: 1.'; '' before the compile.
-    """
+    """Returns the parts of the compile so far, "Tracing 2.1 s · lowering 0.6 s."; '' before the compile."""
     steps = progress.compile_steps
     if not steps:
         return ""
@@ -82,7 +76,7 @@ def compile_parts(progress: Progress) -> str:
 
 
 def doing(progress: Progress) -> Markup:
-    """Returns what the worker is doing, in a few words: "First calls of the eager model"."""
+    """Returns what the worker process is doing: "First calls of the eager model"."""
     if progress.code:
         return escape(fmt.capital(naming.worker_word(progress.code)))
     return Markup([*STEPS.values(), "Done"][STEP_OF_PHASE.get(progress.phase, 0)])

@@ -1,4 +1,4 @@
-"""The pre-flight before a talk: runs each preset of stage mode once, to fill the compile cache and store its verdict.
+"""The pre-flight before a talk makes each run that a key starts once: it fills the compile cache, stores the verdict.
 
 Not covered: a page that is opened during a pre-flight shows nothing of it.
 """
@@ -27,7 +27,7 @@ from demo.ui.templates import render
 
 @dataclass(eq=False)
 class PreFlight(Series):
-    """The pre-flight's work: one run of each preset, with the default picture of its model."""
+    """One run of each preset (what a key of stage mode starts), with the default picture of its model."""
 
     names: list[str]
     cells: list[Cell]
@@ -45,10 +45,10 @@ class PreFlight(Series):
 
 
 class PreFlightScreen(WorkView):
-    """The button for key 0, and the table that the result pane shows after its press, in place of a run's progress."""
+    """The button for key 0, and the table that its press shows in the result pane."""
 
     def __init__(self, run_tab: RunTab, presets: Callable[[HostInfo], dict[str, RunSpec]]) -> None:
-        """`presets` returns the settings of the presets on a machine, by the presets' names."""
+        """`presets` returns the settings of each preset on a machine, by the preset's name."""
         self._tab, self._presets = run_tab, presets
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(run_tab.works, [pane.live], [pane.live, pane.notice, *buttons])
@@ -85,18 +85,14 @@ class PreFlightScreen(WorkView):
 
 
 def screen(going: PreFlight) -> Markup:
-    """Returns a table as HTML with a row for each preset.
-
-    A row has the preset's state, its verdict, the time of one run, and the time that the next process needs to
-    start.
-    """
+    """Returns a table as HTML: each preset with its state, its verdict and how long it takes."""
     ready = sum(cell.result is not None and verdict.outcome(cell.result) is not None for cell in going.cells)
     heading = f"Pre-flight: {ready} of {len(going.cells)} ready"
     return render("progress.pre_flight", heading, [_row(going, place) for place in range(len(going.cells))])
 
 
 def _row(going: PreFlight, place: int) -> tuple[str, str, str]:
-    """Returns a preset's key and name, its state, and facts: ("1  Segformer", "ready", "... · a run takes 40 s")."""
+    """Returns key and name, state and facts of a preset: ("1  Segformer", "ready", "2.0× · a run takes 40 s")."""
     cell = going.cells[place]
     name = f"{place + 1}  {going.names[place]}"
     if cell.refused:

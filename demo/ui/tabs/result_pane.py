@@ -1,6 +1,6 @@
 """The result pane of the tab Run: its components, the updates that show a result in them, and the button Repeat.
 
-Repeat runs a result's spec in one more process, so that the interval includes the difference between processes.
+Repeat runs the same settings in one more process: processes differ, and the verdict's interval then includes this.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ FILES = {
     "trace": ("Trace for Perfetto", ""),
     "package": ("Package (.pt2)", ""),
 }
-"""The words on each download button, and the end of the file's name ('' for a file that the worker has named)."""
+"""The words on each download button, and the end of the file's name; '' for a file that has its name already."""
 RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
 NO_PICTURE = "The picture of this result cannot be drawn again."
 NO_DIFFERENCE = "There is no difference to draw."
@@ -48,14 +48,14 @@ NO_DIFFERENCE = "There is no difference to draw."
 class ResultPane:
     """The right side of the tab Run.
 
-    While `live` or `best` is visible, the style sheet hides everything below. The hidden content stays in the page,
-    so that it can be shown again if a run is refused.
+    While `live` (progress of a run) or `best` (a search) is visible, the style sheet hides everything below them. The
+    hidden content stays in the page, to be shown again if a run is refused.
     """
 
     def __init__(self, checkpoint: str) -> None:
-        """Makes the pane of a page that opens: it asks whether this checkpoint is worth compiling."""
+        """Makes the pane of a page that opens. It asks whether `checkpoint` is worth compiling."""
         self.notice = gr.HTML(visible=False, elem_id="notice", apply_default_css=False)
-        """The reason why nothing was run, above the previous content."""
+        """A note or a refusal above the previous content."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
         self.best = gr.Column(visible=False, elem_id="best-stage")
         self.top = gr.HTML(intro(checkpoint), elem_id="top", apply_default_css=False)
@@ -85,20 +85,19 @@ class ResultPane:
         self.components = [*self._parts, *self.outputs.components, *in_folds, *self.files.values()]
 
     def running(self, html: str) -> dict[Any, Any]:
-        """Returns updates that show the running work's `html` alone, and keep the previous content for later."""
+        """Returns updates that show the progress of a run, `html`, in place of the previous content."""
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.best)}
         return hidden | {self.live: gr.update(value=html, visible=True)}
 
     def show_refusal(self, html: str) -> dict[Any, Any]:
-        """Returns updates that bring back the previous content, with `html` above it."""
+        """Returns updates that bring the previous content back, below the reason why nothing was run, `html`."""
         return {self.notice: gr.update(value=html, visible=True), self.live: gr.update(visible=False)}
 
     def only(self, html: str) -> dict[Any, Any]:
-        """Returns updates that show `html` at the top and hide everything else."""
         return {part: gr.update(visible=False) for part in self._parts if part is not self.top} | {self.top: html}
 
     def result(self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None) -> dict[Any, Any]:
-        """Returns updates that show a result; `stored` says whether the history has it, `machine` is this machine."""
+        """Returns updates that show a result. `stored` says whether the history holds it."""
         below = self._folds_of(result) | self._to_take(result, files)
         words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
         again = gr.update(value=words, visible=stored and can_repeat(result, machine))
@@ -116,7 +115,6 @@ class ResultPane:
         return below | hidden | answer | self.outputs.show(result)
 
     def _folds_of(self, result: RunResult) -> dict[Any, Any]:
-        """Returns updates of the folds "Why" and "Cost": the chart of all calls, and the sections as Markdown."""
         figure = charts.trace(result)
         updates: dict[Any, Any] = {self.trace: gr.update(value=figure, visible=figure is not None)}
         for fold, parts in details.tree(result).items():
@@ -125,7 +123,6 @@ class ResultPane:
         return updates
 
     def _to_take(self, result: RunResult, files: Files) -> dict[Any, Any]:
-        """Returns updates of the fold "Take it with you": code, script, files; hides what this run does not have."""
         hints = []
         if needs_folder(result.spec):
             hints.append("Start the code in the project's folder, where its files are.")
@@ -160,11 +157,10 @@ class ResultPane:
 
 
 def code_to_copy(**settings: Any) -> gr.Code:
-    """Returns a component of code to copy. It wraps long lines, because a keyboard could not scroll them."""
     return gr.Code(
         language="python",
         interactive=False,
-        wrap_lines=True,
+        wrap_lines=True,  # a keyboard could not scroll long lines
         show_line_numbers=False,
         buttons=["copy"],  # no download: gradio puts a button inside a link, and a finger cannot choose between them
         **settings,
@@ -174,11 +170,11 @@ def code_to_copy(**settings: Any) -> gr.Code:
 # ---- predictions
 
 Values = dict[Any, dict[str, Any]]
-"""The properties to set, such as "value", of each component that shows a prediction."""
+"""The properties to set, such as "value", by component."""
 
 
 class Outputs:
-    """The part of the pane that shows the predictions of eager and compiled: labels, boxes, masks or texts."""
+    """The part of the pane that shows what the eager and the compiled model predict: labels, boxes, masks or texts."""
 
     def __init__(self) -> None:
         with gr.Column(visible=False, elem_id="seen") as self.column:
@@ -202,7 +198,7 @@ class Outputs:
         self.components = [self.words, *self._shown]
 
     def show(self, result: RunResult) -> dict[Any, Any]:
-        """Returns updates that show the predictions of a result, or hide the column if there are none."""
+        """Returns updates that show the predictions of a result, or hide the column if the result has none."""
         seen, values, words = result.predictions or {}, Values(), list[str]()
         if set(VARIANTS) <= set(seen):
             words = markdown.of_predictions(result)
@@ -221,7 +217,7 @@ class Outputs:
         return column | hidden | {component: gr.update(visible=True, **values[component]) for component in values}
 
     def _values(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
-        """Returns the components to show. Raises ValueError or ArithmeticError for a damaged picture or mask."""
+        """Returns what each component shows. Raises ValueError or ArithmeticError for a damaged picture or mask."""
         if seen["eager"].text is not None:
             return self._texts(result, seen)
         if seen["eager"].labels is not None:
@@ -229,7 +225,7 @@ class Outputs:
         return self._marks(result.image, seen) if result.image is not None else {}
 
     def _texts(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
-        """Returns the prompt and both texts; a token is marked if the other text has another token at its place."""
+        """Returns the prompt and both texts. A token is marked if the other text has a different one at its place."""
         values: Values = {self.prompt: {"value": result.spec.prompt}}
         for variant, other in zip(VARIANTS, reversed(VARIANTS), strict=True):
             ours, theirs = seen[variant], seen[other].token_ids or ()
@@ -249,7 +245,7 @@ class Outputs:
         return values
 
     def _marks(self, info: ImageInfo, seen: Mapping[str, Predictions]) -> Values:
-        """Returns the pictures with boxes or masks: eager and compiled, both under a slider, and their difference."""
+        """Returns the pictures with boxes or masks: each model's, both under a slider, and the difference."""
         preview, values = decode_preview(info.preview_jpeg), Values()
         pair, noun = [], "segment" if seen["eager"].boxes is None else "object"
         for variant, component in self.marked.items():
@@ -265,7 +261,6 @@ class Outputs:
 
 
 def _of_each(component: Any, **settings: Any) -> dict[Variant, Any]:
-    """Returns a hidden component for each variant, eager and compiled."""
     return {
         variant: component(
             label=variant.capitalize(), visible=False, elem_classes=[variant, component.__name__.lower()], **settings
@@ -282,7 +277,6 @@ def _annotation(picture: pictures.Annotation) -> dict[str, Any]:
 
 
 def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
-    """Returns whether this page can run one more process for a result."""
     try:
         one_more(result, machine)
     except BadInput:
@@ -291,7 +285,7 @@ def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
-    """Returns the spec that adds one process to a result, or that repeats a run that gave no measured values.
+    """Returns the spec with which Repeat runs a result in one more process. A run without figures is run anew.
 
     Raises BadInput if the result is from another machine or other versions: one verdict cannot mix them.
     """
@@ -304,10 +298,9 @@ def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
 
 
 def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None:
-    """Returns the file of the run's picture, among the examples and the form's picture; None for text generation.
+    """Returns the file of the run's picture: an example, or the form's picture. None for text generation.
 
-    A run that ended before it read its picture gets the form's picture. Raises BadInput if the picture is not
-    found.
+    A run that ended before it read its picture gets the form's picture. Raises BadInput if no file fits.
     """
     if not result.spec.sees_picture:
         return None

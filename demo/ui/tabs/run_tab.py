@@ -30,8 +30,8 @@ from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of
 from demo.ui.templates import render
 
 BROWSER_KEY = "worth-compiling-visitor"
-"""The key under which the browser keeps the visitor's id, also used as the secret by which gradio encrypts the id.
-The secret is fixed, so that the id stays readable after a restart of the server. The id protects nothing."""
+"""The key under which the browser keeps the visitor's id, and the secret with which gradio encrypts the id.
+A fixed secret keeps the id readable after a restart of the server. The id protects nothing."""
 WAITING = (
     "Runs go one at a time, so that they do not disturb each other's timing. Yours starts automatically. Cancel to "
     "leave the queue."
@@ -40,14 +40,13 @@ WAITING_FOR_QUIET = "The run starts by itself when they leave it alone, or after
 LATER_START = "The answer stands. Measuring how long the next start takes …"
 LATE = "This takes longer than announced. Key S stops it and shows the recorded answer."
 DRAWING_SECONDS = race.PLAYED_SECONDS + 3.0
-"""How long a page that has just opened keeps a browser on the same machine busy, as its recorded race plays."""
+"""How long the animation of a page that has just opened keeps the browser busy, which may be on this machine."""
 MAX_RUNS = 100
-"""The most stored runs that a forecast reads: fewer than `History` keeps in memory, so only new runs are read
-anew."""
+"""The most stored runs that a forecast reads. `History` keeps more than this in memory, so a forecast is quick."""
 
 
 class RunTab(WorkView):
-    """The components of the tab Run and their events. Call it inside `with gr.Tab(...)`."""
+    """The components of the tab Run and their events. Make it inside `with gr.Tab(...)`."""
 
     def __init__(self, runner: Runner, queue: RunQueue, history: History) -> None:
         self.runner, self.queue, self.history = runner, queue, history
@@ -59,9 +58,9 @@ class RunTab(WorkView):
         self.has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.shown_id = gr.Textbox("", visible=False)
-        """The id of the stored run that is shown, '' for none; the input of `links.REMEMBER`."""
+        """The id of the stored run that is shown; '' for none."""
         self.row_run_id = gr.Textbox("", visible=False)
-        """The id of the run that the last press on a row of another tab showed; '' for none."""
+        """The id of the stored run that a press on a row of another tab opened; '' for none."""
         fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, *self.form.picture_notes]
         self.showing = [*self.pane.components, *fields, self.has_run, self.shown_id]
         """The components that `open` may update."""
@@ -73,7 +72,7 @@ class RunTab(WorkView):
     # ---- events
 
     def arrive(self, blocks: gr.Blocks) -> Any:
-        """Connects the events of a page that opens, and returns the first of them."""
+        """Connects the events that show the tab's content as the page opens. Returns the first of them."""
         changed = [*self.showing, *self.form.buttons, self.visitor, self.work_shown]
         arrived = blocks.load(self._arrive, self.visitor, changed, **EVENT_OPTIONS)
         arrived.then(None, self.shown_id, js=links.ARRIVE, api_visibility="private")
@@ -82,7 +81,7 @@ class RunTab(WorkView):
         return arrived
 
     def settle_after(self, greeted: Any) -> None:
-        """Connects the events that need the machine after `greeted`, the event that waits for the machine."""
+        """Connects the events that follow `greeted`, the event that waits until a worker process knows the machine."""
         inputs = self.form.inputs
         greeted.then(
             self._settle,
@@ -142,13 +141,12 @@ class RunTab(WorkView):
         return over.then(None, self.shown_id, js=links.REMEMBER, api_visibility="private")
 
     def _wait(self, request: gr.Request, going: Work | None) -> Iterator[dict[Any, Any]]:
-        """Yields unchanged updates until the work ends whose early result is shown."""
+        # waits for the end of a work whose early result is shown; each update makes gradio look for a closed page
         for _ in going.watch() if going is not None else ():
             yield {self.work_shown: gr.skip()}
         yield {self.work_shown: gr.skip()}
 
     def _over(self, request: gr.Request, going: Work | None) -> dict[Any, Any]:
-        """Returns updates that show the end; or the early result, while the start with a filled cache is measured."""
         if going is not None and not going.ended and going.early_result is not None:
             note = {self.pane.notice: gr.update(value=render("results.note", LATER_START), visible=True)}
             return self.pane.result(going.early_result, NO_FILES, False, self.runner.machine) | note
@@ -158,10 +156,7 @@ class RunTab(WorkView):
     # ---- the form
 
     def _choose(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
-        """Returns the updates after the visitor chose another checkpoint: its task, its note and the field for queries.
-
-        Before a run (`has_run` is False) the result pane introduces the checkpoint.
-        """
+        """Returns the updates after a change of the checkpoint; `has_run` is False before the first run."""
         form = self.form
         name = (checkpoint or "").strip()
         entry = catalog.find(name)
@@ -203,8 +198,11 @@ class RunTab(WorkView):
         expected = forecast.forecast(spec, checkpoint, self._runs_here(spec))
         return form_notes.forecast(expected, checkpoint, spec, query)
 
+    def _here(self, spec: RunSpec) -> RunSpec:
+        return spec if self.runner.machine is None else on_machine(spec, self.runner.machine)
+
     def _runs_here(self, spec: RunSpec) -> list[RunResult]:
-        """Returns stored runs of this machine and the device of `spec`, newest first; [] for an unreadable history."""
+        """Returns the stored runs on this machine and the device of `spec`, newest first; [] if none can be read."""
         machine = self.runner.machine
         with contextlib.suppress(HistoryError):
             if machine is not None:
@@ -212,15 +210,15 @@ class RunTab(WorkView):
         return []
 
     def _latest_answer(self, spec: RunSpec) -> RunResult | None:
-        """Returns the latest stored run of `spec`, as `on_machine` gives it, that has a verdict here; None for none."""
+        """Returns the latest stored run of exactly `spec` on this machine that has a verdict; None if there is none."""
         return next((run for run in self._runs_here(spec) if run.spec == spec and verdict.outcome(run)), None)
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
     ) -> tuple[Any, Any]:
-        """Returns, once the machine is known, ViT and its picture for a GPU; no change if the visitor changed the form.
+        """Returns a larger first model, ViT, and its picture for a machine with a GPU, or no change.
 
-        No change either without ViT's weights, because the first press of Run has to succeed.
+        The visitor must not have changed the form. ViT's weights must be loadable, so that the first run succeeds.
         """
         machine, model = self.runner.machine, forms.VIT
         changed = checkpoint != FIRST.id or has_run or "checkpoint" in request.query_params
@@ -229,10 +227,7 @@ class RunTab(WorkView):
         return model, forms.picture_for(model, image)
 
     def _busy_note(self, request: gr.Request) -> tuple[Any, Any]:
-        """Returns updates of the note that other programs keep this machine busy, and of the button that waits.
-
-        Both are hidden on a quiet machine, and if runs use a GPU.
-        """
+        """Returns updates of a note and a button, visible only if other programs use the CPU that runs are timed on."""
         time.sleep(DRAWING_SECONDS)
         share, machine = cores.others_share(), self.runner.machine
         if share is None or share < cores.BUSY_CPU or (machine is not None and machine.gpu is not None):
@@ -250,9 +245,8 @@ class RunTab(WorkView):
 
     def _job(self, name: str, values: tuple[Any, ...], when_quiet: bool = False) -> Job:
         spec, image = forms.spec_and_picture(self.form.by_name(values))
-        machine = self.runner.machine
-        spec_here = spec if machine is None else on_machine(spec, machine)
-        expected = forecast.forecast(spec_here, catalog.find(spec.checkpoint), self._runs_here(spec_here))
+        here = self._here(spec)
+        expected = forecast.forecast(here, catalog.find(spec.checkpoint), self._runs_here(here))
         return Job(
             self.runner,
             self.queue,
@@ -261,13 +255,13 @@ class RunTab(WorkView):
             image,
             when_quiet=when_quiet,
             expected_seconds=expected.seconds if expected is not None else None,
-            recorded=self._latest_answer(spec_here),
+            recorded=self._latest_answer(here),
         )
 
     def _repeat(
         self, request: gr.Request, visitor: str | None, id: str, in_form: dict[str, Any] | None
     ) -> dict[Any, Any]:
-        """Starts one more process for the result with this id. `in_form` is the picture that the form holds."""
+        """Runs a stored result's settings in one more process. `in_form` is the picture that the form holds."""
 
         def one_more_process(name: str) -> Job:
             result = self.history.get(str(id))
@@ -281,7 +275,8 @@ class RunTab(WorkView):
     def show_recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """Returns updates of `showing`: the latest stored run with the form's settings, marked as recorded.
 
-        If a run goes on and has a stored predecessor, the run is cancelled, and its end shows the predecessor.
+        If a run of the visitor goes on, a stored run of its settings replaces it: the run is cancelled, and its end
+        shows the stored one.
         """
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
@@ -293,8 +288,7 @@ class RunTab(WorkView):
             spec = forms.read_spec(self.form.by_name(values))
         except BadInput as error:
             return self.pane.show_refusal(error_card(error))
-        machine = self.runner.machine
-        run = self._latest_answer(on_machine(spec, machine)) if machine is not None else None
+        run = self._latest_answer(self._here(spec))
         if run is None:
             sentence = "No answer of these settings is stored on this machine."
             return self.pane.show_refusal(problem("Nothing recorded", sentence, "Press R to run it."))
@@ -330,10 +324,11 @@ class RunTab(WorkView):
 
     def _show_end(self, job: Job) -> dict[Any, Any]:
         pane, machine, ready = self.pane, self.runner.machine, self.form.pressable(running=False)
+        outcome = job.outcome()
         if job.show_recorded and job.recorded is not None:
             updates = self._show_recorded_run(job.recorded)
             return ready | {part: update for part, update in updates.items() if part in self._ending}
-        match outcome := job.outcome():
+        match outcome:
             case RunResult():
                 stored = isinstance(result_or_error(lambda: self.history.get(outcome.id)), RunResult)
                 updates = pane.result(outcome, job.files_of(outcome.id), stored, machine)
@@ -351,11 +346,11 @@ class RunTab(WorkView):
     # ---- links
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """Returns the first updates of a page, which show:
+        """Returns the updates of a page that opens. It shows the first of these that there is:
 
-        1. the stored run that the link names;
-        2. else the visitor's run, if it still goes on, or ended and no page has shown its end;
-        3. else the form, filled as the link asks.
+        1. the stored run that the link names
+        2. the visitor's run, if it goes on, or if no page has shown its end yet
+        3. the form, filled as the link asks
         """
         query, form = request.query_params, self.form
         name = visitor_name(visitor, request.session_hash)
@@ -377,7 +372,7 @@ class RunTab(WorkView):
     def open(self, id: str, work: Work | None) -> dict[Any, Any]:
         """Returns updates of `showing`: the stored run, or why it cannot be shown.
 
-        `work` is the visitor's latest work: if it is this run, the run's trace and package can be downloaded.
+        `work` is what the visitor started last. If it is this run, the run's trace and package can be downloaded.
         """
         self.history.recover()
         result = result_or_error(lambda: self.history.get(id))
@@ -389,7 +384,6 @@ class RunTab(WorkView):
         return {self.has_run: True, self.shown_id: ""} | self.pane.only(card)
 
     def _show_stored_run(self, result: RunResult, work: Work | None) -> dict[Any, Any]:
-        """Returns updates that show a stored run, and fill the form with its settings and picture."""
         files = work.files_of(result.id) if isinstance(work, Job) else NO_FILES
         return (
             {self.has_run: True, self.shown_id: result.id}
@@ -401,7 +395,7 @@ class RunTab(WorkView):
     def open_from(
         self, tabs: gr.Tabs, message: gr.Markdown, id: str, request: gr.Request, visitor: str | None
     ) -> dict[Any, Any]:
-        """Returns updates that open a stored run from a row of another tab; refuses while the visitor's run goes on."""
+        """Returns updates that open a stored run from another tab, or a `message` while the visitor's run goes on."""
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
             sentence = "A run of yours is going on and has the stage. Open this one when it has ended."

@@ -15,7 +15,7 @@ from demo.present import naming, verdict
 
 
 class _NoBreaks(Extension):
-    """A Jinja extension that removes line breaks between tags and expressions: a browser would show them as spaces."""
+    """Removes line breaks between tags and expressions, which a browser would show as spaces."""
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
         return re.sub(r"(?<=[>}])\s*\n\s*(?=[<{])", "", source)
@@ -36,10 +36,7 @@ _environment.globals |= {"fmt": fmt, "naming": naming, "verdict": verdict}
 
 
 def render(macro: str, /, *values: object, **named: object) -> Markup:
-    """Returns the HTML of a macro called with these values.
-
-    The `macro` "results.card" is `card` of results.html.
-    """
+    """Returns the HTML of a macro called with these values. The macro "results.card" is `card` of results.html."""
     file, _, name = macro.partition(".")
     html: Markup = getattr(_environment.get_template(f"{file}.html").module, name)(*values, **named)
     return html.replace(" %", "\N{NO-BREAK SPACE}%")

@@ -13,6 +13,7 @@ from support.page_support import (
     followed,
     from_browser,
     handler,
+    is_ready,
     press_row,
     press_run,
     shown,
@@ -54,26 +55,29 @@ def arrive(page: Page, **query: str) -> dict[Any, Any]:
     return arrive(ME, request=from_browser("a new page", **query))
 
 
-def test_a_search_fills_its_table_row_by_row() -> None:
+def test_a_search_fills_its_table_up_to_charts_with_code() -> None:
     page, _ = page_of(seconds=0.05)
     pane, begun = page.best_pane, press_search(page)
-    assert begun[page.run_tab.pane.best]["visible"] and "so far" in begun[pane.head]
-    assert not begun[page.run_tab.form.run]["interactive"] and begun[page.run_tab.form.cancel]["interactive"]
+    assert begun[page.run_tab.pane.best]["visible"] and "so far" in begun[pane.head] and not is_ready(page, begun)
     updates = list(followed(page, pane, begun))
     tables = [shown(update[pane.table]) for update in updates if pane.table in update]
     tried = [sum(row[-1] == "agrees" for row in table) for table in tables]
     assert tried[0] == 0 and tried == sorted(tried) and tried[-1] == len(begun[pane.work_shown].search.ways) - 1
     assert any(" left" in update[pane.head] for update in updates)
-
-
-def test_a_search_ends_with_answer_charts_code() -> None:
-    page, _ = page_of()
-    pane, last = page.best_pane, search(page)
+    last = updates[-1]
     assert "\n## Freezing: 2" in last[pane.head] and " left" not in last[pane.head]
-    assert [row[0] for row in shown(last[pane.table])[:2]] == ["Freezing", "A package"]
+    (first, rank, *_), (second, *_), *_ = shown(last[pane.table])
+    assert (first, rank, second) == ("Freezing", "1", "A package")
     assert all(last[plot]["visible"] and last[plot]["value"] is not None for plot in pane.charts.values())
     assert "freezing" in last[pane.code]["value"]
-    assert last[page.run_tab.form.run]["interactive"] and not last[page.run_tab.form.cancel]["interactive"]
+    assert is_ready(page, last)
+
+
+def test_an_error_stands_above_what_was_found() -> None:
+    page, _ = page_of(lambda spec: RuntimeError("secret words"))
+    last = search(page)
+    notice = last[page.run_tab.pane.notice]
+    assert notice["visible"] and "Something went wrong" in notice["value"] and is_ready(page, last)
 
 
 def test_a_cancelled_search_goes_on_at_the_next_press() -> None:
@@ -99,7 +103,7 @@ def test_a_page_shows_its_search_with_the_form_that_began_it() -> None:
     back = arrive(page)
     assert back[pane.work_shown] is going and back[fields["batch_size"]]["value"] == 4
     assert (back[page.run_tab.form.minutes], back[page.run_tab.form.other_formats]) == (7.0, True)
-    assert not back[page.run_tab.form.run]["interactive"]
+    assert not is_ready(page, back)
     assert arrive(page, run="another")[pane.work_shown] is None
     cancel(page, "me")
     ended(going)

@@ -113,18 +113,13 @@ def test_a_press_chooses_a_model_for_photographs() -> None:
     assert not catalog.find(chosen).bundled and catalog.find(chosen).task == "image-segmentation"
 
 
-def test_the_note_of_a_bundled_model_names_its_shapes() -> None:
-    note = checkpoint_note("shapes-rtdetr")
-    assert catalog.find("shapes-rtdetr").title[1:] in note
-    assert "drawn shapes only: circle, cross, heart, ring, square, star, triangle." in note
-
-
 @pytest.mark.parametrize(("cached", "where"), [(True, "In the cache"), (False, "Download about 346 MB")])
-def test_a_model_of_the_hub_has_a_place(monkeypatch, cached: bool, where: str) -> None:
+def test_a_model_has_a_place(monkeypatch, cached: bool, where: str) -> None:
     monkeypatch.setattr(form_notes.hub, "holds_weights", lambda checkpoint: cached)
-    assert checkpoint_note("google/vit-base-patch16-224").replace("\N{NO-BREAK SPACE}", " ").startswith(where)
-    (listed,) = (words for words, id in form.choices("image-classification") if id == "google/vit-base-patch16-224")
+    assert checkpoint_note(form.VIT).replace("\N{NO-BREAK SPACE}", " ").startswith(where)
+    (listed,) = (words for words, id in form.choices("image-classification") if id == form.VIT)
     assert where.lower() in listed.lower()
+    assert "drawn shapes only: circle, cross, heart, ring, square, star, triangle." in checkpoint_note("shapes-rtdetr")
 
 
 def test_a_picture_that_soon_follows_another_is_not_dropped(page: Page) -> None:

@@ -1,12 +1,13 @@
 """Links to the page: stored runs, settings that fill the form, and links that are refused."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 from support.page_support import HOSTILE, answering, field_values, open_page, press_run, stage_of
 from support.samples import failed_result, info_of, ok_result
 
-from demo.core.spec import RunSpec
+from demo.core.spec import OWN_MODEL, RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form
@@ -28,12 +29,26 @@ def test_a_link_to_a_run_shows_it_with_its_form(page: Page) -> None:
     *_, pressed_last = press_run(page)
     (shown,) = open_page(page, "two", run=ok_result().id)
     assert stage_of(page, shown) == stage_of(page, pressed_last)
-    assert shown[page.run_tab.shown_id] == ok_result().id
+    assert shown[page.run_tab.shown_id] == ok_result().id and shown[page.run_tab.has_run]
     assert list(open_page(page, "two", run="")) == []
     (failed,) = open_page(page, "two", run=failed_result().id)
     assert "Batch size 256 ran out of memory" in stage_of(page, failed)
     assert failed[page.run_tab.form.inputs["batch_size"]]["value"] == 256
     assert failed[page.run_tab.form.inputs["text"]] == {"visible": True, "value": "a cat", "__type__": "update"}
+
+
+def test_a_failure_links_to_its_way_out(page: Page, history: History) -> None:
+    failure = dataclasses.replace(failed_result().failure, change={"batch_size": 64})
+    history.append(failed_result(id="too large", failure=failure))
+    (shown,) = open_page(page, run="too large")
+    link = '?checkpoint=google%2Fowlvit-base-patch32&amp;batch_size=64&amp;text=a+cat">Set Batch size to 64<'
+    assert link in stage_of(page, shown)
+
+
+def test_a_run_of_an_own_model_leaves_the_form(page: Page, history: History) -> None:
+    history.append(ok_result(id="own", spec=RunSpec("net.py:make", OWN_MODEL, device="cpu")))
+    (shown,) = open_page(page, run="own")
+    assert "2.00×" in stage_of(page, shown) and page.run_tab.form.inputs["task"] not in shown
 
 
 def test_opening_a_run_restores_its_picture(page: Page, history: History) -> None:
@@ -72,8 +87,7 @@ def test_a_bad_link_is_answered_with_a_sentence(page: Page) -> None:
         assert HOSTILE not in [shown[field].get("value") for field in fields.values() if field in shown]
 
 
-def test_only_a_stored_run_has_an_address(page: Page, history: History) -> None:
-    other = Page(answering(ok_result(id="never stored")), history=history)
-    for of, known in ((page, ok_result().id), (other, "")):
-        *_, ended = press_run(of)
-        assert ended[of.run_tab.shown_id] == known
+def test_a_run_that_is_not_stored_has_no_address(history: History) -> None:
+    page = Page(answering(ok_result(id="never stored")), history=history)
+    *_, ended = press_run(page)
+    assert ended[page.run_tab.shown_id] == ""

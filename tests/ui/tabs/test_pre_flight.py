@@ -3,9 +3,10 @@
 import re
 
 from support.fake_runner import FakeRunner
-from support.page_support import followed, from_browser, press, visitor
+from support.page_support import followed, from_browser, is_ready, press, visitor
 from support.samples import failed_result, full_result
 
+from demo.core.catalog import PROMPT
 from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.ui.page import Page
@@ -23,9 +24,14 @@ def test_each_preset_is_run_once_with_its_picture(quick) -> None:
     assert "Pre-flight: 3 of 4 ready" in html
     assert re.findall(r'<tr class="(\w+)"', html) == ["ready", "ready", "ready", "failed"]
     assert "starts in 3.4 s with the kept cache" in html
-    assert [spec.checkpoint for spec in runner.runs] == ["shapes-segformer", "shapes-vit", "shapes-vit", "shapes-gemma"]
+    assert runner.runs == [
+        RunSpec("shapes-segformer", "image-segmentation", device="cpu"),
+        RunSpec("shapes-vit", "image-classification", device="cpu", graph_break=True),
+        RunSpec("shapes-vit", "image-classification", device="cpu", mode="max-autotune"),
+        RunSpec("shapes-gemma", TEXT_GENERATION, device="cpu", prompt=PROMPT),
+    ]
     assert runner.pictures == [default_picture(spec.checkpoint) for spec in runner.runs]
-    assert last[page.run_tab.form.run]["interactive"] and not last[page.run_tab.form.cancel]["interactive"]
+    assert is_ready(page, last)
 
 
 def test_a_cancelled_pre_flight_keeps_what_is_ready(quick) -> None:

@@ -19,7 +19,6 @@ from demo.tasks.masks import difference
 from demo.ui.tabs import form
 from demo.ui.tabs.result_pane import NO_DIFFERENCE, NO_PICTURE, RANDOM_WEIGHTS, Outputs
 
-VIT = "google/vit-base-patch16-224"
 LINK = "[a](https://example.org) <b>"
 
 

@@ -50,31 +50,26 @@ def page() -> Page:
     return Page(answering(ok_result()))
 
 
-def test_the_folds_show_the_sections_of_the_export(page: Page) -> None:
-    pane, updates = page.run_tab.pane, of(page, stored("detection"))
-    for fold, section in pane.sections.items():
-        assert updates[pane.folds[fold]]["visible"] and updates[section] in markdown.of_run(stored("detection"))
-    assert updates[pane.trace]["visible"] and updates[pane.race]["visible"]
-
-
-def test_a_failed_run_has_its_machine_without_a_chart(page: Page) -> None:
-    pane, updates = page.run_tab.pane, of(page, failed_result(spec=ok_result().spec))
-    assert [updates[fold]["visible"] for fold in pane.folds.values()] == [True, False]
-    assert not updates[pane.trace]["visible"]
-
-
-def test_the_script_is_folded_below_the_line_to_change(page: Page) -> None:
-    pane, updates = page.run_tab.pane, of(page, ok_result())
-    assert updates[pane.change]["value"] == "model = torch.compile(model)"
-    assert updates[pane.script] == script(ok_result())
-    assert updates[pane.script_fold] == gr.update(visible=True, open=False)
+@pytest.mark.parametrize(
+    ("result", "folds"),
+    [(stored("detection"), [True, True]), (failed_result(spec=ok_result().spec), [True, False])],
+    ids=["with figures", "failed"],
+)
+def test_the_folds_show_the_sections_of_the_export(page: Page, result: RunResult, folds: list[bool]) -> None:
+    pane, updates, export = page.run_tab.pane, of(page, result), markdown.of_run(result)
+    assert [updates[fold]["visible"] for fold in pane.folds.values()] == folds
+    assert all(updates[section] in export for section in pane.sections.values())
+    assert updates[pane.trace]["visible"] is updates[pane.race]["visible"] is folds[1]
 
 
 @pytest.mark.parametrize("checkpoint, bundled", [("shapes-vit", True), ("someone/model", False)])
-def test_the_hint_says_where_bundled_weights_lie(page: Page, checkpoint: str, bundled: bool) -> None:
-    hint = of(page, ok_result(spec=RunSpec(checkpoint, "image-classification")))[page.run_tab.pane.hint]
-    assert ("Start the code in the project's folder" in hint) is bundled
-    assert "a grey picture of the same size stands in for yours" in hint
+def test_code_to_take_has_a_hint_on_its_files(page: Page, checkpoint: str, bundled: bool) -> None:
+    result = ok_result(spec=RunSpec(checkpoint, "image-classification", device="cpu"))
+    pane, updates = page.run_tab.pane, of(page, result)
+    assert updates[pane.change]["value"] == "model = torch.compile(model)"
+    assert updates[pane.script] == script(result) and updates[pane.script_fold]["visible"]
+    assert ("Start the code in the project's folder" in updates[pane.hint]) is bundled
+    assert "a grey picture of the same size stands in for yours" in updates[pane.hint]
 
 
 @pytest.mark.parametrize("checkpoint", ["shapes-vit", "someone/mo del<b>"])
@@ -143,6 +138,7 @@ def test_repeat_runs_a_stored_spec_with_its_picture(history: History) -> None:
     assert runner.runs == [first.spec]
     assert runner.pictures[0].read_bytes() == SCENE.read_bytes()
     assert "from 2 processes" in stage_of(page, last) and 'class="process"' in stage_of(page, last)
+    assert ['class="within"' in stage_of(page, one) for one in (shown, last)] == [True, False]
 
 
 def test_a_picture_that_is_gone_is_taken_from_the_form(tmp_path, history: History) -> None:
@@ -157,19 +153,15 @@ def test_a_picture_that_is_gone_is_taken_from_the_form(tmp_path, history: Histor
     assert [picture.read_bytes() for picture in runner.pictures] == [own.read_bytes()]
 
 
-BASE = ok_result().spec
-
-
-@pytest.mark.parametrize("fact", ["device_name", "torch"])
-def test_a_run_of_another_setup_is_not_repeated(history: History, fact: str) -> None:
-    elsewhere = dataclasses.replace(ENVIRONMENT, **{fact: "another"})
-    history.append(result := of_picture(environment=elsewhere))
+def test_a_run_of_another_setup_is_not_repeated(history: History) -> None:
+    history.append(result := of_picture(environment=dataclasses.replace(ENVIRONMENT, torch="another")))
     page = Page(runner := of_this_machine(), history=history)
     (refused,) = press(page, result.id)
     assert not result_pane.can_repeat(result, MACHINE)
     assert "This cannot be run" in stage_of(page, refused) and not runner.runs
 
 
+BASE = ok_result().spec
 CANCELLED = failed_result(status="cancelled", spec=BASE, failure=Failure("compile", "Cancelled.", "Run it again."))
 
 

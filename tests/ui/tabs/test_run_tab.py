@@ -27,17 +27,13 @@ from support.page_support import (
 )
 from support.samples import full_result, ok_result
 
-from demo.core import catalog, cores, format as fmt, refusals
+from demo.core import catalog, cores, format as fmt
 from demo.core.caveat import note
 from demo.core.machine import HostSample
 from demo.core.progress import Progress
-from demo.core.result import RunResult
-from demo.core.spec import BadInput
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form, run_tab
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -78,18 +74,15 @@ def test_a_busy_processor_is_noted_if_runs_use_it(gpu: str | None, visible: bool
     assert [update["visible"] for update in updates] == [visible, visible]
 
 
-def choose(page: Page, checkpoint: str, task: str, has_run: bool = False) -> dict[Any, Any]:
+def choose(page: Page, checkpoint: str, task: str, has_run: bool = False) -> Any:
     """What a change of the checkpoint sends."""
-    tab = page.run_tab
-    change = handler(page, changes=tab.pane.top, of=(tab.form.inputs["checkpoint"], "change"))
-    updates: dict[Any, Any] = change(checkpoint, task, has_run)
-    return updates
+    changed = page.run_tab.form.inputs["checkpoint"], "change"
+    return handler(page, changes=page.run_tab.pane.top, of=changed)(checkpoint, task, has_run)
 
 
-@pytest.mark.parametrize("name", ["not a model!!", "../etc"])
-def test_what_is_no_model_is_refused_once(name: str, page: Page) -> None:
-    updates, refusal = choose(page, name, "image-classification"), str(markupsafe.escape(catalog.id_refusal(name)))
-    assert refusal in forecast(page, checkpoint=name)
+def test_what_is_no_model_is_refused_once(page: Page) -> None:
+    updates, refusal = choose(page, "../etc", "detection"), str(markupsafe.escape(catalog.id_refusal("../etc")))
+    assert refusal in forecast(page, checkpoint="../etc")
     assert updates[page.run_tab.form.checkpoint_note] == "" and refusal not in updates[page.run_tab.pane.top]
 
 
@@ -111,7 +104,7 @@ def test_a_checkpoint_decides_the_task(page: Page) -> None:
     [
         ({"batch_size": None}, "Batch size must be a whole number"),
         ({"image": None}, "There is no picture"),
-        ({"image": {"path": str(ROOT / "pyproject.toml")}}, "must be an uploaded file"),
+        ({"image": {"path": __file__}}, "must be an uploaded file"),
     ],
     ids=["batch size", "no picture", "a file of the server"],
 )
@@ -120,22 +113,13 @@ def test_bad_input_is_a_sentence_on_the_stage(changes: dict[str, Any], sentence:
     assert sentence in stage_of(page, only) and is_ready(page, only)
 
 
-def test_a_refusal_takes_nothing_away() -> None:
-    page = Page(answering(BadInput("Not that one.")))
-    stage, (*_, last) = page.run_tab.pane, press_run(page)
-    assert last[stage.notice]["visible"] and "This cannot be run" in last[stage.notice]["value"]
-    assert last[stage.live]["visible"] is False
-    assert not {stage.top, stage.outputs.column} & set(last)
-
-
 def test_a_run_shows_its_answer() -> None:
     page = Page(answering(full_result(caveats=(note("It was odd."),))))
-    first, *_, last = press_run(page)
+    pane, (first, *_, last) = page.run_tab.pane, press_run(page)
     assert not first[page.run_tab.form.run]["interactive"] and first[page.run_tab.form.cancel]["interactive"]
-    for says in ('<span class="figure number">2.00×</span>', "Pays after"):
-        assert says in stage_of(page, last)
-    assert is_ready(page, last)
-    assert "circle" in last[page.run_tab.pane.outputs.labels["eager"]]["value"]
+    assert not first[pane.notice]["visible"] and not first[pane.best]["visible"]
+    assert '<span class="figure number">2.00×</span>' in last[pane.top] and "Pays after" in last[pane.top]
+    assert is_ready(page, last) and "circle" in last[pane.outputs.labels["eager"]]["value"]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4], ids=["quiet", "busy"])
@@ -146,25 +130,18 @@ def test_an_answer_of_a_busy_machine_offers_a_quiet_run(share: float) -> None:
     assert last[page.run_tab.form.run_when_quiet].get("visible", False) is (share > 0)
 
 
-def answering_early(early: RunResult, last: RunResult) -> tuple[FakeRunner, threading.Event]:
-    """A runner whose run has an answer, and after the event its later start, too."""
-    measured = threading.Event()
+def test_the_answer_is_shown_while_the_later_start_is_measured(history: History) -> None:
+    result, measured = full_result(), threading.Event()
+    history.append(result)
 
-    class Early(FakeRunner):
+    class Runner(FakeRunner):
         def run(self, *_: Any, **__: Any) -> Iterator[Any]:
             while not measured.wait(0.01):
-                yield Progress("check", 0.95, 5.0, answer=early)
-            yield Progress("done", 1.0, 6.0)
-            yield last
+                answer = dataclasses.replace(result, compilation=ok_result().compilation)
+                yield Progress("check", 0.95, 5.0, answer=answer)
+            yield result
 
-    return Early(lambda *_: last), measured
-
-
-def test_the_answer_is_shown_while_the_later_start_is_measured(history: History) -> None:
-    result = full_result()
-    history.append(result)
-    runner, measured = answering_early(dataclasses.replace(result, compilation=ok_result().compilation), result)
-    page = Page(runner, history=history)
+    page = Page(Runner(lambda *_: result), history=history)
     tab, pane = page.run_tab, page.run_tab.pane
     updates = press_run(page)
     job = next(updates)[tab.work_shown]
@@ -182,22 +159,11 @@ def test_the_answer_is_shown_while_the_later_start_is_measured(history: History)
 
 def test_an_unexpected_error_keeps_its_message_to_the_log(caplog) -> None:
     page = Page(answering(RuntimeError("secret words")))
-    *_, last = press_run(page)
-    assert "Something went wrong on the server" in stage_of(page, last)
+    pane, (*_, last) = page.run_tab.pane, press_run(page)
+    assert "Something went wrong on the server" in last[pane.notice]["value"] and last[pane.notice]["visible"]
     assert "secret" in caplog.text and "secret" not in stage_of(page, last)
-    assert is_ready(page, last)
-
-
-def test_cancel_ends_the_visitors_run() -> None:
-    page = Page(answering(ok_result(), seconds=60))
-    updates = press_run(page)
-    next(updates), next(updates)
-    cancel(page, "somebody else")
-    next(updates)
-    cancel(page, "one")
-    *_, last = updates
-    assert "Cancelled" in stage_of(page, last)
-    assert is_ready(page, last)
+    assert is_ready(page, last) and last[pane.live]["visible"] is False
+    assert not {pane.top, pane.outputs.column} & set(last)  # what was shown before stays
 
 
 def test_a_run_outlives_its_page() -> None:
@@ -207,10 +173,9 @@ def test_a_run_outlives_its_page() -> None:
     next(updates), next(updates)
     updates.close()  # type: ignore[attr-defined]
     assert runner.running == 1
-    first, *_, last = open_page(page)
-    begun = page.run_tab.form
-    assert not first[begun.run]["interactive"] and first[begun.cancel]["interactive"]
-    assert [first[begun.inputs[name]]["value"] for name in ("batch_size", "mode")] == [4, "lite"]
+    fields, (first, *_, last) = page.run_tab.form.inputs, open_page(page)
+    assert not is_ready(page, first)
+    assert [first[fields[name]]["value"] for name in ("batch_size", "mode")] == [4, "lite"]
     assert "2.00×" in stage_of(page, last) and is_ready(page, last)
 
 
@@ -235,18 +200,30 @@ def test_visitors_run_in_turn() -> None:
     *_, last = second
     assert "You left the queue" in stage_of(page, last)
     cancel(page, "one")
-    list(first)
+    *_, last = first
+    assert "Cancelled" in stage_of(page, last) and is_ready(page, last)
     runner.hold = False
     *_, last = third
     assert "2.00×" in stage_of(page, last)
 
 
-def test_key_s_ends_a_run_that_takes_too_long(history: History, quick) -> None:
-    runner = FakeRunner(lambda *_: full_result(), seconds=60)
-    page = Page(runner, history=history)
-    spec = refusals.on_machine(form.spec_and_picture(field_values(page))[0], runner.machine)
-    history.append(dataclasses.replace(ok_result(spec=spec), elapsed_seconds=0.2))
-    stages = []
+@pytest.fixture
+def answered(history: History) -> Page:
+    """Its history has an answer of the form's first settings. Its runs last a minute."""
+    history.append(ok_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu"), elapsed_seconds=0.2))
+    return Page(answering(full_result(), seconds=60), history=history)
+
+
+@pytest.mark.parametrize(("batch_size", "noted"), [(1, False), (2, True)], ids=["its settings", "others"])
+def test_an_answer_of_other_settings_has_a_note(batch_size: int, noted: bool, answered: Page) -> None:
+    tab = answered.run_tab
+    changed = handler(answered, only=[tab.form.forecast, tab.pane.notice])
+    _, update = changed(ok_result().id, *field_values(answered, batch_size=batch_size).values())
+    assert update["visible"] is noted
+
+
+def test_key_s_ends_a_run_that_takes_too_long(answered: Page, quick) -> None:
+    page, stages = answered, []
     for updates in press_run(page):
         stages.append(stage_of(page, updates))
         if "Key S" in stages[-1]:
@@ -254,18 +231,16 @@ def test_key_s_ends_a_run_that_takes_too_long(history: History, quick) -> None:
     assert "Key S" not in stages[0] and "longer than announced" in stages[-2]
     assert "Recorded" in stages[-1] and "2.00×" in stages[-1]
     assert is_ready(page, updates)
+    assert list(open_page(page)) == []
 
 
-def test_key_s_shows_the_latest_answer_of_the_settings(history: History) -> None:
-    page = Page(answering(ok_result()), history=history)
-    pane, values = page.run_tab.pane, field_values(page).values()
-    shown = page.run_tab.show_recorded(gr.Request(), None, *values)
-    assert "No answer of these settings" in shown[pane.notice]["value"]
-    wrong = page.run_tab.show_recorded(gr.Request(), None, *field_values(page, batch_size=0).values())
-    assert "Batch size" in wrong[pane.notice]["value"]
-    spec = form.spec_and_picture(field_values(page))[0]
-    run = ok_result(spec=refusals.on_machine(spec, page.run_tab.runner.machine))
-    history.append(run)
-    history.append(dataclasses.replace(ok_result(spec=dataclasses.replace(run.spec, batch_size=2)), id="another"))
-    shown = page.run_tab.show_recorded(gr.Request(), None, *values)
-    assert f"Recorded {fmt.minute(run.started_at)} UTC" in shown[pane.top] and shown[page.run_tab.shown_id] == run.id
+def test_key_s_shows_the_latest_answer_of_the_settings(answered: Page, history: History) -> None:
+    history.append(ok_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu", batch_size=2), id="another"))
+    tab = answered.run_tab
+    shown, missing, wrong = (
+        tab.show_recorded(gr.Request(), None, *field_values(answered, batch_size=size).values()) for size in (1, 3, 0)
+    )
+    assert shown[tab.shown_id] == ok_result().id
+    assert f"Recorded {fmt.minute(ok_result().started_at)} UTC" in shown[tab.pane.top]
+    assert "No answer of these settings" in missing[tab.pane.notice]["value"]
+    assert "Batch size" in wrong[tab.pane.notice]["value"]
