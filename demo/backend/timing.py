@@ -223,14 +223,6 @@ def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float]
     return max(1 if slowest >= SLOW_SECONDS else 2, half)
 
 
-def settling_calls(half: int) -> int:
-    """Returns how many calls do not count after each switch of variant: at most a fifth of a variant's calls.
-
-    `half` is the number of calls of a half block. 2 `half` calls that count follow each switch.
-    """
-    return max(1, min(MAX_SETTLING_CALLS, half // 2))
-
-
 def time_interleaved(
     eager: Call,
     compiled: Call,
@@ -244,12 +236,13 @@ def time_interleaved(
     1. With `half` = 5 the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager, 10 compiled, ...
     2. Drift of the machine falls on both sides of each comparison. The control calls lie between eager calls as the
        compiled calls do, so they show what the protocol reports for two equal variants on this machine.
-    3. `settling_calls` calls after a switch do not count: a server calls one variant only, and so never switches. Calls
-       of `SLOW_SECONDS` or more all count.
+    3. The first calls after a switch do not count: a server calls one variant only, and so never switches. Calls of
+       `SLOW_SECONDS` or more all count.
     4. `on_block_end` is called after each block. If it raises, the timing ends.
     """
     samples = Samples(half)
-    settling = settling_calls(half)
+    # At most a fifth of a variant's calls, because there is one switch to it for 2 `half` calls that count.
+    settling = max(1, min(MAX_SETTLING_CALLS, half // 2))
 
     def run(call: Call, into: list[float], count: int) -> None:
         for _ in range(count):
