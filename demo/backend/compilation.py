@@ -131,6 +131,11 @@ class CompileLog:
         failed = [one for one in get_compilation_metrics() if one.fail_type is not None]
         return tuple(dict.fromkeys(_place(one, one.fail_reason or one.fail_type or "") for one in failed))
 
+    def cost(self, first_call_seconds: float) -> CompileCost:
+        """Returns the seconds of the first call by compile step. "first run" is the time that no step took."""
+        run = max(0.0, first_call_seconds - sum(self._parts.values()))
+        return CompileCost(first_call_seconds, {**self._parts, "first run": run})
+
     @property
     def cache(self) -> Literal["cold", "warm", "off"]:
         """'warm' if every compiled graph came from the cache on disk, 'off' if none was looked up, else 'cold'."""
@@ -152,9 +157,7 @@ class CompileLog:
         return any(others) or not kernels.isdisjoint(self.cached)
 
     def compilation(self, spec: RunSpec, device: torch.device, first_call_seconds: float) -> Compilation:
-        cache, partly = self.cache, self.partly
-        run = max(0.0, first_call_seconds - sum(self._parts.values()))
-        cost = CompileCost(first_call_seconds, {**self._parts, "first run": run})
+        cache, partly, cost = self.cache, self.partly, self.cost(first_call_seconds)
         return Compilation(
             first_call_seconds=first_call_seconds,
             cache=cache,

@@ -128,15 +128,14 @@ def test_a_graph_for_other_instructions_is_not_found(monkeypatch) -> None:
 
 def test_the_parts_of_a_first_call_add_up(monkeypatch) -> None:
     seconds = {"dynamo_cumulative": 40, "aot_autograd_cumulative": 36, "inductor_cumulative": 30, "triton": 20}
-    times = {f"{name}_compile_time_us": value * 10**6 for name, value in seconds.items()}
-    metrics = compilation.CompilationMetrics(**times)
-    log, frozen = compilation.CompileLog(), dataclasses.replace(SPEC, freezing=True)
+    metrics = SimpleNamespace(**{f"{name}_compile_time_us": value * 1e6 for name, value in seconds.items()})
+    log = compilation.CompileLog()
     monkeypatch.setattr(compilation.CompileLog, "probe_seconds", 1.0)
     monkeypatch.setattr(compilation, "get_compilation_metrics", lambda: [metrics])
     log.first_call_ended()
     parts = {"dynamo": 3.0, "aot_autograd": 6.0, "inductor": 10.0, "backend compile": 20.0, "first run": 5.0}
     parts["instruction probe"] = 1.0
-    assert log.compilation(frozen, torch.device("cpu"), 45.0).cold.parts == parts
+    assert log.cost(45.0).parts == parts
 
 
 COMMAND = ["g++", "/tmp/worth-compiling-k2/torchinductor_me/ab/cab.cpp", *["-I/home/me/include"] * 30]
