@@ -31,10 +31,6 @@ class SimulatedClock:
         return self.seconds
 
 
-def nothing(samples: timing.Samples) -> None:
-    pass
-
-
 def eager() -> float:
     return 0.010
 
@@ -44,7 +40,7 @@ def compiled() -> float:
 
 
 def run(clock: SimulatedClock, plan: timing.Plan, half: int = 5) -> timing.Samples:
-    return timing.time_interleaved(eager, compiled, clock, plan, half, nothing)
+    return timing.time_interleaved(eager, compiled, clock, plan, half, lambda samples: None)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +112,7 @@ def test_an_unsure_verdict_gets_the_longest_time(monkeypatch):
     monkeypatch.setattr(timing.Samples, "unsure", lambda samples: asked.append(samples.seconds) or True)
     clock = SimulatedClock(noise=0.3)
     plan = timing.Plan(precision=1e-9, max_seconds=2.0, longest_seconds=4.0)
-    samples = timing.time_interleaved(eager, lambda: 0.010, clock, plan, 5, nothing)
+    samples = timing.time_interleaved(eager, lambda: 0.010, clock, plan, 5, lambda samples: None)
     assert 4.0 <= clock.seconds < 5.0
     assert samples.seconds == clock.seconds
     assert samples.blocks >= 2
@@ -126,7 +122,7 @@ def test_an_unsure_verdict_gets_the_longest_time(monkeypatch):
 def test_a_slow_model_gets_twenty_calls_if_time_allows():
     for longest, calls in [(1.0, 4), (100.0, 14), (1_000.0, 20)]:
         plan = timing.Plan(max_seconds=1.0, longest_seconds=longest)
-        samples = timing.time_interleaved(lambda: 4.0, lambda: 2.0, SimulatedClock(), plan, 1, nothing)
+        samples = timing.time_interleaved(lambda: 4.0, lambda: 2.0, SimulatedClock(), plan, 1, lambda samples: None)
         assert len(samples.eager) == len(samples.compiled) == calls
 
 
