@@ -36,20 +36,16 @@ def calls_at_samples(pipe: Pipe) -> list[int]:
     calls = 0
     at_samples: list[int] = []
 
-    class Clock:
-        def time(self, call: Any) -> float:
-            nonlocal calls
-            calls += 1
-            pipe.calling = True
-            seconds: float = call()
-            pipe.calling = False
-            return seconds
-
-        def now(self) -> float:
-            return 0.0
+    def time(call: Any) -> float:
+        nonlocal calls
+        calls += 1
+        pipe.calling = True
+        seconds: float = call()
+        pipe.calling = False
+        return seconds
 
     run: Any = Run(Job(SPEC), Events(pipe))
-    run.workload = SimpleNamespace(clock=Clock())
+    run.workload = SimpleNamespace(clock=SimpleNamespace(time=time, now=lambda: 0.0))
     variant = Variant(lambda: 0.001, [0.012] * 3, None)  # so long that a half block has 5 calls
     run.variants = Variants(variant, variant, [0.012] * 3)
     run.observer = SimpleNamespace(seconds=0.0, check_cores=lambda threads: at_samples.append(calls))
