@@ -60,10 +60,8 @@ def test_a_run_of_a_bundled_checkpoint_has_all_figures(results: dict[str, RunRes
     assert result.eager.back_to_back.calls >= 3
     assert result.machine_states
     assert result.spec.task == TEXT_GENERATION or result.request_seconds[0] > result.latencies["eager"]
-    assert result.timing_seconds > sum(result.eager.wall_seconds)
     assert result.compilation.graphs == (2 if result.spec.task == TEXT_GENERATION else 1)  # the prompt's and a step's
     assert result.compilation.graph_breaks == ()
-    assert result.compilation.first_call_seconds == result.compiled.warmup_seconds[0]
     assert result.parity.verdict == "match"
     shares = dict(result.parity.task)
     assert shares.pop("score_difference", 0.0) < 0.01

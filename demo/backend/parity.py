@@ -25,9 +25,9 @@ TOLERANCE = 1e-3
 SIZE_OF_ZEROS = 1e-4
 """Assumed size of a tensor of zeros, so that its tolerance is about one rounding of float32."""
 NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
-"""By number format: the limit of compiled's error in eager's errors (dynamo's `same()`); a rounding's relative size."""
+"""By number format: how many times eager's error compiled's may be (as in dynamo); the relative size of a rounding."""
 NEAR = 1 / 20
-"""Share of a tensor's size. In a match eager and compiled lie this near to float64, so at most a tenth apart."""
+"""Largest distance of eager and compiled from float64 in a match, as a share of the tensor's size."""
 
 
 def compare(

@@ -98,10 +98,7 @@ class Run:
         return self.result_so_far()
 
     def result_so_far(self) -> RunResult:
-        noise = caveats.of_noise(self.result, self.unsettled)
-        # What was busy before the timing may contradict what was busy in it.
-        known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
-        return replace(self.result, caveats=(*known, *noise))
+        return replace(self.result, caveats=(*self.caveats, *caveats.of_noise(self.result, self.unsettled)))
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
         self.phase = phase

@@ -83,7 +83,7 @@ class Plan:
     precision: float = 0.01
     """Stop once the ends of the speed-up's 95 % interval lie within this share of the estimate, after `min_seconds`."""
     min_seconds: float = 0.5
-    """Before a narrow interval ends the timing, the eager and the compiled calls have each taken this long."""
+    """Least seconds of eager calls, and of compiled calls, before a narrow interval may end the timing."""
     max_seconds: float = 3.5
     """Stop after this long, unless blocks or calls are too few or the verdict would be 'unsure'.
     The verdict is looked at once, at this moment: to go on until it is sure would make it wrong more often.
@@ -109,6 +109,7 @@ class Plan:
 class Estimate(NamedTuple):
     blocks: int = 0
     speedup: stats.Interval | None = None
+    """None for fewer than two blocks."""
     eager_seconds: float | None = None
     compiled_seconds: float | None = None
     """Seconds of a call; `eager_seconds` / `compiled_seconds` is the speed-up. None before the first block."""

@@ -6,6 +6,7 @@ and who reads one otherwise finds NaN or -1, which parity tells. Not covered: wh
 graphs are skipped.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,13 @@ OVERWRITTEN = "accessing tensor output of CUDAGraphs that has been overwritten b
 COMPILE = torch.compile
 
 
+@dataclasses.dataclass
 class CudaGraphs:
-    def __init__(self) -> None:
-        self.generation = -1
-        self.replays = 0
-        self.given: list[torch.Tensor] = []
-        """The outputs of this generation, which lie in the graphs' memory."""
-        self.lost: list[torch.Tensor] = []
+    generation: int = -1
+    replays: int = 0
+    given: list[torch.Tensor] = dataclasses.field(default_factory=list)
+    """The outputs of this generation, which lie in the graphs' memory."""
+    lost: list[torch.Tensor] = dataclasses.field(default_factory=list)
 
     def compile(self, model: Any, backend: Any = None, mode: str = "default", **options: Any) -> Any:
         """In place of `torch.compile`."""

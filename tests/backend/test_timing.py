@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+import torch
 
 from demo.backend import timing
 from demo.core.spec import RunSpec
@@ -144,6 +145,14 @@ def test_warm_up_goes_on_until_calls_agree(costs, compiling, least, calls):
     times, settled = timing.warm_up(lambda: next(left), clock, events, least, lambda: ended.append(len(clock.order)))
     assert settled and times == costs[:calls]
     assert ended == [1]  # the first call, which compiles
+
+
+@pytest.mark.parametrize(
+    ("device", "mode", "calls"), [("cuda", "max-autotune", 6), ("cuda", "default", 3), ("cpu", "max-autotune", 3)]
+)
+def test_the_warm_up_records_cuda_graphs(device: str, mode: str, calls: int):
+    spec = RunSpec("shapes-vit", "image-classification", mode=mode)
+    assert timing.min_warmup_calls(spec, torch.device(device)) == calls
 
 
 def test_warm_up_that_never_settles_says_so():
