@@ -306,12 +306,9 @@ def clone_outputs(outputs: Any) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns an error as one line without folders, made of the first of these that its text holds.
+    """Returns an error as one line without folders: the first error of a compiler's output, else a traceback's end.
 
-    1. The first error in a compiler's output.
-    2. The end of a traceback.
-    3. The first two lines, without advice on debugging.
-    4. The type of the error.
+    Without both: the first two lines that are no advice on debugging, or the error's type.
     """
     text, advice = str(error), ("Set TORCH", "You can suppress", "import torch", "torch._dynamo")
     if "returned non-zero exit status" in text:  # Triton's C compiler says why on standard error, which is a file

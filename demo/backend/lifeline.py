@@ -1,8 +1,8 @@
 """Runs a module as a process that ends with its parent: `python -m demo.backend.lifeline FOLDER MODULE [ARGUMENT ...]`.
 
-The parent keeps the writing end of this process's standard input open. When that end closes, as when the parent is
-killed, a watcher process kills this process's group and removes FOLDER, which holds its temporary files. Not covered:
-children that leave the group, as with `setsid`; the time while another process holds a copy of the writing end.
+The parent holds the other end of this process's standard input. When that end closes, a watcher process kills this
+process's group and removes FOLDER, which holds its temporary files. Not covered: children that leave the group, as with
+`setsid`; the time while another process holds a copy of that end.
 """
 
 import contextlib

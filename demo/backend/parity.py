@@ -95,11 +95,10 @@ def compare(
 
 
 def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
-    """Returns the verdict on one tensor, with its reason.
+    """Returns the verdict on one tensor, with its reason. The limit is `multiple` times eager's error, plus roundings.
 
     `numbers`: the tensor from eager, from compiled, from a float64 run, and perhaps from float64 runs with layers moved
-    at random, which raise the limit. The limit is `multiple` times eager's error, plus `rounding` times the tensor's
-    size.
+    at random, which raise the limit.
     """
     mine, other, exact, *perturbed = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
@@ -119,7 +118,7 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
 def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[float], Any]:
     """Returns a function that runs a float64 copy of the model on the same inputs and device.
 
-    On a CPU the function raises MemoryError if the copy would need more than the free memory, judged by eager's peak.
+    On a CPU the function raises MemoryError if the copy needs more than the free memory, judged by eager's peak.
     """
 
     def run(share: float = 0.0) -> Any:

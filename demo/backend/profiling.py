@@ -2,8 +2,7 @@
 
 - The GPU's work in a call without the gaps between kernels, throughput with a full queue, the peak of memory.
 - The kernels by torch.profiler; and the roofline: a call's least operations and bytes against the device's rates.
-- Not covered: a model that waits for the GPU within its forward (its gaps count as work); on a CPU the memory of the
-  model alone, without the rest of the process.
+- Not covered: gaps within a model that waits for the GPU in its forward count as work; a CPU's memory is the process's.
 """
 
 import contextlib
@@ -144,7 +143,7 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
 
 
 def _of_operators(mark: Any) -> Profile:
-    """Returns the profile on a CPU. `mark` is the profiler's event that spans all calls of one variant."""
+    """Returns the profile on a CPU. `mark`: the profiler's event that spans all calls of one variant."""
     inside, times = list(mark.cpu_children), []
     for event in inside:  # grows by the operators that each one calls
         inside += event.cpu_children

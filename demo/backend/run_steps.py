@@ -263,10 +263,7 @@ class Run:
             self.keep(status="failed", failure=failures.recompile_failure(recompiles))
 
     def time_until_undisturbed(self) -> timing.Samples:
-        """Times eager and compiled. If another program takes a core, starts again with fewer threads, twice at most.
-
-        A number of threads that the spec names is never lowered.
-        """
+        """Times both. If a program takes a core, begins anew with fewer threads, unless the spec names a number."""
         restarts = 2 if self.workload.device.type == "cpu" and self.spec.threads is None else 0
         while True:
             threads = torch.get_num_threads() if restarts else 0
@@ -306,9 +303,9 @@ class Run:
         return timing.time_interleaved(*calls, clock, plan, half, on_block_end)
 
     def with_fewer_threads(self, threads: int) -> None:
-        """Sets torch's threads and warms eager and compiled up again. The result keeps the cost of the first compile.
+        """Sets torch's threads and warms up again, which compiles again: inductor's code is for one number of threads.
 
-        The model is compiled again, because inductor's code is for one number of threads.
+        The result keeps the cost of the first compile.
         """
         self.first_compilation = self.compilation()
         torch.set_num_threads(threads)
@@ -370,8 +367,8 @@ class Run:
     def compile_again(self) -> None:
         """Times the first call of a new process, which finds the compile cache filled or loads the package.
 
-        Nothing is timed if this run compiled nothing itself, nor in a search for the best way, which starts such
-        processes anyway. Before that the result so far is sent.
+        Nothing is timed if this run compiled nothing, nor in a search for the best way, which starts such processes
+        anyway. Before that the result so far is sent.
         """
         compiled, machine = self.result.compilation, self.result.environment
         if compiled is None or machine is None or self.result.status != "ok":

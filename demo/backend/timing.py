@@ -34,8 +34,7 @@ MAX_CALLS_HALF_BLOCK = 14
 """Most calls of a half block. In longer blocks calls settle better, but drift cancels less."""
 MAX_SETTLING_CALLS = 6
 """Most calls that do not count after a switch between eager and compiled: caches still hold the other's data.
-Measured on two cores: the first call took 5 to 24 % longer than later ones. The slowest to settle, shapes-rtdetr
-compiled, came within 2 % with call 8.
+Measured on two cores: the first call took 5 to 24 % longer, and the slowest model was within 2 % by call 8.
 """
 SLOW_SECONDS = 0.1
 """If a call takes this long or longer, a half block is one call, so that more blocks fit, and every call counts.
@@ -117,10 +116,7 @@ class Estimate(NamedTuple):
 
 @dataclass
 class Samples:
-    """Seconds of the timed calls so far.
-
-    A block is h eager, 2 h compiled and h eager calls, with h = `calls_per_half_block`.
-    """
+    """Seconds of the timed calls. A block is h eager, 2 h compiled and h eager calls; h = `calls_per_half_block`."""
 
     calls_per_half_block: int
     eager: list[float] = field(default_factory=list)
@@ -137,10 +133,8 @@ class Samples:
         return len(self.compiled) // (2 * self.calls_per_half_block)
 
     def estimate(self) -> Estimate:
-        """Returns the latest estimate. A new one is made only after the blocks have grown by a tenth.
-
-        A check after every block would stop the timing on lucky fluctuations, and the interval would be wrong more
-        often.
+        """Returns the latest estimate, made anew only for a tenth more blocks: a check after each would stop on
+        luck.
         """
         if self.blocks >= max(1, self._latest.blocks * NEW_ESTIMATE):
             pairs = self._pairs()
@@ -213,9 +207,8 @@ def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3
 def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
     """Returns the calls of a half block, so that the slower variant's half block takes half of `BLOCK_SECONDS`.
 
-    A call is taken to be as long as the median of the last three warm-up calls. `MIN_BLOCKS` blocks fit into
-    `iterations`. The least is 2, else settling would take more than a fifth of the timing; 1 for calls of
-    `SLOW_SECONDS` or more.
+    `MIN_BLOCKS` blocks fit into `iterations`. The least is 2, else calls that do not count would take more than a fifth
+    of the timing; 1 for calls of `SLOW_SECONDS` or more.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
     half = min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2))
@@ -235,8 +228,8 @@ def time_interleaved(
     """Times eager and compiled in blocks, with control blocks (eager against eager) between, until the plan is met.
 
     1. With `half` = 5 the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager, 10 compiled, ...
-    2. Drift of the machine falls on both sides of each comparison. The control calls lie between eager calls as the
-       compiled calls do, so they show what the protocol reports for two equal variants on this machine.
+    2. Drift of the machine falls on both sides of each comparison, also of the control: its calls lie between eager
+       calls.
     3. The first calls after a switch do not count: a server calls one variant only, and so never switches. Calls of
        `SLOW_SECONDS` or more all count.
     4. `on_block_end` is called after each block. If it raises, the timing ends.
