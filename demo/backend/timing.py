@@ -133,9 +133,7 @@ class Samples:
         return len(self.compiled) // (2 * self.calls_per_half_block)
 
     def estimate(self) -> Estimate:
-        """Returns the latest estimate, made anew only for a tenth more blocks: a check after each would stop on
-        luck.
-        """
+        """Returns the estimate, renewed with a tenth more blocks only: a check after each would stop by luck."""
         if self.blocks >= max(1, self._latest.blocks * NEW_ESTIMATE):
             pairs = self._pairs()
             speedup = stats.paired_ratio(*pairs) if self.blocks >= 2 else None
@@ -228,8 +226,7 @@ def time_interleaved(
     """Times eager and compiled in blocks, with control blocks (eager against eager) between, until the plan is met.
 
     1. With `half` = 5 the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager, 10 compiled, ...
-    2. Drift of the machine falls on both sides of each comparison, also of the control: its calls lie between eager
-       calls.
+    2. Drift of the machine falls on both sides of each comparison. The control calls, too, lie between eager calls.
     3. The first calls after a switch do not count: a server calls one variant only, and so never switches. Calls of
        `SLOW_SECONDS` or more all count.
     4. `on_block_end` is called after each block. If it raises, the timing ends.

@@ -238,7 +238,7 @@ def test_a_core_busy_from_the_start_gets_no_thread(asked: dict[str, Any], thread
 
 @pytest.mark.parametrize(
     ("exactly", "free", "threads", "used"),
-    [(True, 2, 1, 1), (False, 2, 1, 1), (False, 1, 2, 1), (True, None, 2, 2)],
+    [(True, 1, 1, 1), (False, 2, 1, 1), (False, 1, 2, 1), (True, None, 2, 2)],
     ids=["repeat", "search", "search that gives way", "unknown"],
 )
 def test_a_job_has_the_threads_of_the_runs_that_it_joins(
