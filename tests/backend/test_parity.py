@@ -34,6 +34,8 @@ def compare(
 def test_the_largest_error() -> None:
     assert compare(BASE, BASE + 5e-4).max_abs_error == pytest.approx(5e-4, rel=0.01)
     assert compare(BASE, NAN).max_abs_error is None
+    for same in (torch.empty(0), torch.arange(3)):
+        assert compare(same, same).max_abs_error == 0
 
 
 ZEROS, ONES = torch.zeros(10), torch.ones(2, dtype=torch.complex64)
@@ -41,6 +43,7 @@ FAR = BASE + 2.5e-3 * (torch.arange(100) == 50)
 """One of its numbers is beyond the tolerance."""
 MASKED = torch.cat([BASE, torch.tensor([-math.inf])])  # as a detector may mask
 UNMASKED = torch.cat([BASE, torch.zeros(1)])
+SPARSE = 0.5 * (torch.arange(100) == 0)
 GARBAGE = torch.tensor([1e-8, -2e-8, 3e-8])
 SMALL = GARBAGE * 1e-6
 
@@ -66,6 +69,7 @@ SMALL = GARBAGE * 1e-6
         pytest.param(MASKED, UNMASKED, {"exact": UNMASKED, "dtype": "float16"}, "not comparable", id="eager overflows"),
         pytest.param(ZEROS, ZEROS + 5e-8, {}, "match", id="a rounding beside zeros"),
         pytest.param(ZEROS, ZEROS + 1e-5, {}, "differ", id="beside zeros"),
+        pytest.param(SPARSE, SPARSE + 8e-5 * (SPARSE == 0), {}, "differ", id="beside one large number"),
         pytest.param(ONES, ONES * 1j, {}, "differ", id="complex, turned"),
         pytest.param(torch.empty(0), torch.empty(0), {}, "match", id="empty"),
         pytest.param(["a", 1], ["a", 1], {}, "not comparable", id="no tensor"),
