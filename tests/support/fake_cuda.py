@@ -57,11 +57,19 @@ class FakeCuda:
         class Memory:
             def __init__(self, numbers: int, **_: Any) -> None:
                 self.numbers = numbers
+                fake.peak = max(fake.peak, fake.allocated + numbers)
+
+            def numel(self) -> int:
+                return self.numbers
+
+            def element_size(self) -> int:
+                return 4
 
             def copy_(self, source: Any) -> None:
                 fake.run(2 * 4 * self.numbers / rate)
 
         monkeypatch.setattr(torch, "ones", Memory)
+        monkeypatch.setattr(torch, "empty", Memory)
         monkeypatch.setattr(torch, "empty_like", lambda source: Memory(source.numbers))
 
     def synchronize(self) -> None:
