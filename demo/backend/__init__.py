@@ -1,8 +1,6 @@
 """The process that does one run: the only package that imports torch and transformers.
 
-Others only start it by name.
-
-Importing any of its modules first sets environment variables of the process, before the libraries read them.
+Importing it sets environment variables of the process, before these libraries read them.
 """
 
 import os

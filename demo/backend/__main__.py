@@ -1,14 +1,12 @@
 """The worker, a process for one run: `python -m demo.backend EVENTS_FD`, started by `demo.runs.runner`.
 
-The worker imports torch and transformers, reports the machine, and waits for one JSON line on standard input: a
-`Job` of `demo.backend.messages`. It answers with JSON lines on the pipe EVENTS_FD, to which no library prints:
+It imports torch and transformers, reports the machine, and reads one line from standard input: a `Job` as JSON. It
+answers with JSON lines on the pipe EVENTS_FD, to which no library prints, and ends after `refused` or `result`:
 
     {"event": "ready", "machine": {...}}        once, before the job: a HostInfo
     {"event": "progress", "progress": {...}}    a Progress
     {"event": "refused", "message": "..."}      a BadInput: the job cannot be run as given
     {"event": "result", "result": {...}}        a RunResult, also of a failed run
-
-After `refused` or `result` the process ends.
 """
 
 import json

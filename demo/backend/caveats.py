@@ -1,4 +1,4 @@
-"""Finds the caveats of a result: what a reader should know before using its numbers."""
+"""Finds the caveats of a run: what a reader should know before using its numbers."""
 
 from collections.abc import Sequence
 
@@ -15,14 +15,11 @@ from demo.core.result import RunResult
 WIDE_SPREAD = 0.10
 CLOCK_CHANGE = 0.10
 LOW_CLOCK = 0.75
-"""Share of a GPU's largest clock. A lower mean clock is a caveat, as nvbench sets aside measurements under it."""
+"""A GPU's mean clock below this share of its largest is a caveat: nvbench sets such measurements aside."""
 
 
 def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
-    """Returns a caveat for each variant whose calls all return the same tensors.
-
-    Not covered: copies of kept ones.
-    """
+    """Returns a caveat for eager or compiled if all its calls return the same tensors; not if they return copies."""
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
         """Returns each tensor's address and version, which changes when the tensor is written to."""
@@ -40,7 +37,7 @@ def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
 
 
 def of_timing(result: RunResult) -> list[Caveat]:
-    """Returns caveats: the model was not compiled as a whole, its slowest calls are slow, or threads lacked cores."""
+    """Returns caveats of the compile (such as graph breaks), of slow compiled calls, and of threads without a core."""
     spec, compiled = result.spec, result.compilation
     found = [Caveat("often_taken")] if result.oversubscribed else []
     if compiled is not None:
@@ -62,7 +59,7 @@ def of_timing(result: RunResult) -> list[Caveat]:
 
 
 def of_noise(result: RunResult, unsettled: Sequence[str]) -> list[Caveat]:
-    """Returns caveats of what disturbed the timing. `unsettled` names the variants that were still warming up."""
+    """Returns caveats of what disturbed the timing. `unsettled`: the variants whose warm-up calls still differed."""
     found, wide = [], []
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
         if side is not None and result.timing_seconds is not None:

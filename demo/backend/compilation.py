@@ -1,4 +1,4 @@
-"""Reads from dynamo's and inductor's counters, metrics and log what torch.compile did; and manages its disk cache."""
+"""Reads what torch.compile did from torch's counters, metrics and log; and manages its cache on disk."""
 
 import contextlib
 import gc
@@ -39,10 +39,9 @@ STEPS = {
     "fx_codegen_and_compile": "inductor",
     "async_compile.wait": "backend compile",
 }
-"""Compile steps (keys of `CompileCost.parts`) by the event of torch's own trace that begins them."""
+"""Names of the compile steps (keys of `CompileCost.parts`) by the event of torch's own trace that begins them."""
 MAX_METRICS = 10_000
-"""Limit of compiled functions whose metrics torch keeps. Torch's 64 are too few for a model with many graph
-breaks."""
+"""Most compiled functions whose metrics torch keeps. Its own 64 are too few for a model with many graph breaks."""
 
 
 @contextlib.contextmanager
@@ -60,16 +59,16 @@ def report_steps(report: Callable[[str], None]) -> Iterator[None]:
 
 
 class CompileLog:
-    """Graph breaks, recompiles, fallbacks to eager, cache hits and compile seconds since the log was made.
+    """What torch.compile did since the log was made: graph breaks, recompiles, fallbacks to eager, cache hits, seconds.
 
-    Only the newest CompileLog is valid: a new one clears torch's counters and takes over the log of graph breaks.
+    Only the newest log is valid: a new one clears torch's counters and takes over its log of graph breaks.
     """
 
     probe_seconds = 0.0
-    """Seconds of inductor's instruction probe (see `separate_instructions`); 0 if the newest log has seen none."""
+    """Seconds of inductor's instruction probe (see `separate_instructions`) since the newest log was made."""
 
     def __init__(self, cached: Collection[str] = ()) -> None:
-        """`cached` holds the names of the files that are in the compile cache before the first call."""
+        """`cached`: names of the files that the compile cache holds before the first call."""
         CompileLog.probe_seconds = 0.0
         counters.clear()
         dynamo.clear_compilation_metrics()
@@ -89,12 +88,10 @@ class CompileLog:
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])
 
     def first_call_ended(self) -> None:
-        """Stores the seconds of each compile step of the first call.
+        """Stores the seconds of each compile step of the first call. Call it before anything else is compiled.
 
-        Call it before anything else is compiled.
-
-        In torch's metrics each step contains the next: dynamo probes the instructions and calls AOTAutograd,
-        AOTAutograd calls inductor, and inductor waits for the compiler. Here each step is stored without the next.
+        In torch's metrics each step contains the next: dynamo calls AOTAutograd, which calls inductor, which waits for
+        the compiler. Here each step is stored without the next, and dynamo without the instruction probe.
         """
         compiles = get_compilation_metrics()
 
@@ -135,7 +132,7 @@ class CompileLog:
         return tuple(dict.fromkeys(_place(one, one.fail_reason or one.fail_type or "") for one in failed))
 
     def cost(self, first_call_seconds: float) -> CompileCost:
-        """Returns the seconds of the first call by compile step. The seconds that no step took are "first run"."""
+        """Returns the seconds of the first call by compile step. "first run" is the time that no step took."""
         run = max(0.0, first_call_seconds - sum(self._parts.values()))
         return CompileCost(first_call_seconds, {**self._parts, "first run": run})
 
@@ -151,7 +148,7 @@ class CompileLog:
     def partly(self) -> bool:
         """Whether the first call compiled something, but found a kernel or an instruction probe in the cache.
 
-        On a GPU inductor does not tell which kernels it found, so every kernel in the cache counts as found.
+        On a GPU every kernel in the cache counts as found, because inductor does not tell which ones it used.
         """
         kernels = {f"{key}.main.so" for key in CppPythonBindingsCodeCache.cache}
         if self.cache == "warm":
@@ -160,7 +157,6 @@ class CompileLog:
         return any(others) or not kernels.isdisjoint(self.cached)
 
     def compilation(self, spec: RunSpec, device: torch.device, first_call_seconds: float) -> Compilation:
-        """Returns what is known after the first call. The caller adds the recompiles during the timing."""
         cache, partly, cost = self.cache, self.partly, self.cost(first_call_seconds)
         return Compilation(
             first_call_seconds=first_call_seconds,
@@ -195,7 +191,7 @@ class CompileLog:
 
 class _Messages(logging.Handler):
     def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
+        super().__init__()
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -216,7 +212,7 @@ def cuda_graph_recordings() -> int:
 
 
 def graph_break(message: str) -> GraphBreak:
-    """Reads dynamo's message of a graph break: reason with explanation, place, hints and number, such as 'GB0059'."""
+    """Reads dynamo's message of a graph break: its reason, place, hints and number, such as 'GB0059'."""
     place, number = _PLACE.search(message), _NUMBER.search(message)
     location = f"{Path(place['file']).name}:{place['line']}" if place else ""
     text = message.partition("\n")[2].partition("Developer debug context:")[0]
@@ -244,19 +240,17 @@ def _place(metrics: CompilationMetrics, reason: str) -> GraphBreak:
 
 
 def use_empty_cache(folder: Path) -> None:
-    """Makes the folder the compile cache of this process. Call it before the process compiles anything."""
+    """Makes `folder` the compile cache of this process. Call it before the process compiles anything."""
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
     os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
     torch._inductor.utils.clear_caches()
 
 
 def remove_unfinished(folder: Path) -> set[str]:
-    """Removes unfinished libraries from inductor's cache, `folder`.
+    """Removes unfinished libraries from inductor's cache, `folder`, and returns the names of the files that stay.
 
-    Returns the names of the files that stay.
-
-    A killed linker or a full disk leaves such libraries, and inductor would load them. A library stays if another
-    process is linking it and so has locked it. Inductor writes its other files whole or not at all.
+    A killed linker or a full disk leaves such libraries, and inductor would load them. A locked library stays, because
+    another process is linking it. Inductor writes its other files whole or not at all.
     """
     files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
     libraries = [file for file in files if file.suffix in (".so", ".cubin") and sys.platform == "linux"]
@@ -270,7 +264,7 @@ def remove_unfinished(folder: Path) -> set[str]:
 
 
 def _is_whole(library: Path) -> bool:
-    """Returns whether a library (64-bit ELF, Linux) is complete: has its section table, which linkers write last."""
+    """Returns whether a library (64-bit ELF, Linux) has its section table, which linkers write last."""
     with library.open("rb") as file:
         head = file.read(64)
     sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
@@ -278,13 +272,10 @@ def _is_whole(library: Path) -> bool:
 
 
 def separate_instructions() -> None:
-    """Adds the CPU's vector instructions to the cache key of compiled graphs.
+    """Adds the CPU's vector instructions to the cache key of compiled graphs. Call it before the first compile.
 
-    Call it before the first compile.
-
-    Inductor's own key lacks them: under ATEN_CPU_CAPABILITY=avx2 it found code for AVX-512, which gave NaN.
-    Inductor learns the instructions once a process, by compiling a small program for each set: the instruction
-    probe. Here the probe runs when the first compile begins, and is timed.
+    Inductor's own key lacks them: under ATEN_CPU_CAPABILITY=avx2 it loaded code for AVX-512, which gave NaN. The first
+    compile of a process compiles a small program for each set of instructions: the instruction probe, timed here.
     """
 
     def tag_cache(_: Any) -> None:
@@ -297,7 +288,7 @@ def separate_instructions() -> None:
 
 
 def vector_instructions() -> str:
-    """Returns the instructions that inductor uses on this CPU: 'avx512 avx512_vnni', or 'no vector instructions'."""
+    """Returns the vector instructions that inductor uses: 'avx512 avx512_vnni', or 'no vector instructions'."""
     return str(isa) if (isa := pick_vec_isa()).bit_width() else "no vector instructions"
 
 
@@ -315,10 +306,9 @@ def clone_outputs(outputs: Any) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns an error as one line without folders: the first error in a compiler's output, or the end of a
-    traceback in its text, or its first two lines without advice on debugging, or its type.
+    """Returns an error as one line without folders: the first error of a compiler's output, else a traceback's end.
 
-    The first that exists counts.
+    Without both: the first two lines that are no advice on debugging, or the error's type.
     """
     text, advice = str(error), ("Set TORCH", "You can suppress", "import torch", "torch._dynamo")
     if "returned non-zero exit status" in text:  # Triton's C compiler says why on standard error, which is a file

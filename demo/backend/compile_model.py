@@ -1,10 +1,8 @@
-"""Compiles the model as a spec asks: whole, layer by layer, with added graph breaks, or ahead of time as a package.
+"""Compiles a model as a spec asks: whole, layer by layer, with added graph breaks, or ahead of time as a package.
 
-- Scope "layers" is PyTorch's recipe of regional compilation: equal repeated layers share one compiled graph.
-- Layers are compiled, and graph breaks added, in a copy (`twin`). The model itself never changes.
-- A package is AOTInductor's file `.pt2`: a compiled library and the weights. The package takes one batch size and
-  picture size; with dynamic "on" it takes every size that torch.export allows. Its metadata name what it was built for,
-  because it does not run with other versions of torch and transformers, nor on other processors and GPUs.
+- Layer by layer: equal repeated layers share one compiled graph (PyTorch's recipe of regional compilation).
+- A package is AOTInductor's file `.pt2`: a compiled library and the weights, for one batch size and picture size. With
+  dynamic "on" it takes every size that torch.export allows.
 """
 
 import copy
@@ -28,11 +26,10 @@ from demo.backend.workload import Workload
 from demo.core.spec import BadInput, RunSpec
 
 DYNAMIC = {"auto": None, "on": True, "off": False}
-"""Values of torch.compile's argument `dynamic`, by the value of the spec's option of that name."""
 
 
 def apply_compile(model: Any, spec: RunSpec) -> Any:
-    """Returns the model, or a copy of it, under torch.compile. Nothing is compiled before its first call."""
+    """Returns the model, or a copy, under torch.compile; its first call compiles. The model itself does not change."""
     options: dict[str, Any] = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
     if spec.scope == "model":
         return torch.compile(add_breaks(model) if spec.graph_break else model, **options)
@@ -43,12 +40,12 @@ def apply_compile(model: Any, spec: RunSpec) -> Any:
 
 
 def twin(model: Any) -> Any:
-    """Returns a copy of the model with modules of its own, but with the model's parameters and buffers."""
+    """Returns a copy of the model that shares its parameters and buffers."""
     return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
 
 
 def repeated_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """Returns the layers that transformers marks as repeated. Of nested ones only the innermost are returned."""
+    """Returns the layers that transformers marks as repeated. If they are nested, only the innermost are returned."""
     marked = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     return [layer for layer in marked if not any(other in marked for other in layer.modules() if other is not layer)]
 
@@ -69,30 +66,24 @@ def add_breaks(model: Any) -> Any:
     """Returns a copy of the model with a graph break after each part (norm, attention, ...) of each repeated layer.
 
     Without repeated layers the breaks follow the model's own parts; without parts, the model. Breaks between layers
-    alone would slow the small checkpoints down by less than two runs of the same setting differ.
+    alone would slow small checkpoints down by less than two runs of one setting differ.
     """
     broken = twin(model)
     parts = [part for layer in repeated_layers(broken) for part in layer.children()]
     parts = parts or list(broken.children()) or [broken]
     for part in parts:
-        part.register_forward_hook(_break)
+        part.register_forward_hook(lambda *_: torch._dynamo.graph_break("asked for by the run's own switch"))
     return broken
-
-
-def _break(module: torch.nn.Module, inputs: Any, outputs: Any) -> None:
-    torch._dynamo.graph_break("asked for by the run's own switch")
 
 
 # Packages
 
 
 def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, float]:
-    """Builds a package of the model for this batch in the file `path`.
+    """Builds a package of the model for this batch in the file `path`. Raises what torch.export raises.
 
-    Raises what torch.export raises.
-
-    Returns seconds by step: "export", which captures the model as a graph, and "build", which compiles a library of
-    the graph. `folder` becomes the compile cache: an empty one, so that nothing built before shortens the build.
+    Returns the seconds of "export", which captures the model as a graph, and of "build", which compiles the graph.
+    `folder` becomes the compile cache: an empty one, so that nothing built before shortens the build.
     """
     compilation.use_empty_cache(folder)
     if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes()):
@@ -135,12 +126,10 @@ def _any_size(value: Any) -> dict[int, Any] | None:
 
 
 def load_package(path: Path) -> Any:
-    """Loads a package and returns its model.
+    """Loads a package and returns its model. Before you call the model, import the class of its outputs.
 
-    Import the class of the model's outputs before you call the model.
-
-    `torch._inductor.aoti_load_package` would also run the C++ compiler: seconds of waiting (pytorch issue 191715).
-    The arguments of its loader: path, name of the model, not single-threaded, one runner, the current device (-1).
+    `torch._inductor.aoti_load_package` would also run the C++ compiler for seconds (pytorch issue 191715). The
+    arguments of its loader: path, name of the model, not single-threaded, one runner, the current device (-1).
     """
     loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)  # type: ignore[attr-defined]
     return AOTICompiledModel(loader)

@@ -1,12 +1,8 @@
 """Runs a module as a process that ends with its parent: `python -m demo.backend.lifeline FOLDER MODULE [ARGUMENT ...]`.
 
-The parent keeps the writing end of this process's standard input open. When that end closes, as when the parent is
-killed, a watcher process sends SIGKILL to this process's group, and removes FOLDER, which holds its temporary
-files.
-
-Covered: a library that holds the interpreter's lock; children that outlive a crash of the module; on Linux a kill
-of the watcher itself. Not covered: children that leave the process group, as with `setsid`; the time while another
-process holds a copy of the writing end.
+The parent holds the other end of this process's standard input. When that end closes, a watcher process kills this
+process's group and removes FOLDER, which holds its temporary files. Not covered: children that leave the group, as with
+`setsid`; the time while another process holds a copy of that end.
 """
 
 import contextlib
@@ -20,9 +16,7 @@ import sys
 
 
 def end_with_parent(folder: str) -> None:
-    """Forks a watcher, to kill the group and remove the folder when the parent ends.
-
-    Call it before a thread starts.
+    """Forks a watcher that kills the group and removes the folder when the parent ends. Call it before a thread starts.
 
     1. The watcher is a process: a thread cannot run while a library holds the interpreter's lock, nor after a crash.
     2. The watcher closes the other files that it inherits, so that their readers see when the process here ends.

@@ -1,4 +1,4 @@
-"""The worker's job, and the messages that it sends to its parent process (`demo.backend.__main__` lists them)."""
+"""The job that a worker process gets, and the messages that it sends back; `demo.backend.__main__` lists them."""
 
 import json
 import os
@@ -20,7 +20,7 @@ MIN_SECONDS_BETWEEN = 0.25
 LASTING = ("eager_seconds", "compiled_seconds", "first_seconds", "compile_steps", "graphs", "breaks", "speedup")
 """Fields of Progress that later messages repeat with their last values, so that the page keeps showing them."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
-"""Where the timing begins on the progress bar of the whole run (0 to 1), and which share of the bar it takes."""
+"""Start and length of the timing on the progress bar of the whole run (0 to 1)."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,11 @@ class Job:
     id: str = ""
     started_at: str = ""
     cache_folder: str | None = None
-    """An empty folder for this run's compile cache if the spec asks for an empty cache; None for the usual
-    cache."""
+    """An empty folder for this run's compile cache, if the spec asks for an empty cache; None: the usual cache."""
     trace: str | None = None
-    """File to write torch.profiler's trace to, which Perfetto can show; None: the trace is not kept."""
+    """File for torch.profiler's trace, which Perfetto can show; None: the trace is not kept."""
     package: str | None = None
-    """File to write AOTInductor's package to; None: `kept_packages`, or the run's temporary files."""
+    """File for AOTInductor's package; None: a file in `kept_packages`, or a temporary file."""
     kept_packages: str | None = None
     """Folder that keeps packages of this spec between runs: a package that is there is loaded instead of built."""
     threads: int | None = None
@@ -87,7 +86,7 @@ class Events:
         self.send("progress", progress=codec.plain(self._last))
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
-        """Sends the progress after a block: a series of eager and compiled calls. `elapsed`: seconds of timing."""
+        """Sends the progress after a block of eager and compiled calls. `elapsed`: seconds of timing."""
         if plan.iterations:
             done = len(samples.compiled) / plan.iterations
             end = elapsed / done

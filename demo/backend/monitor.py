@@ -1,12 +1,8 @@
-"""Samples what else the machine does during the timing.
-
-Samples are taken between timed calls, never within one.
+"""Samples what else the machine does during the timing, between timed calls and never within one.
 
 - On a CPU: the cores that other processes leave free (Linux, see `demo.core.cores`).
 - On an NVIDIA GPU: its clock, throttle reasons and other processes, from NVML, NVIDIA's library (`nvidia-ml-py`).
-
-Without /proc or NVML that part of a sample is None, and the run goes on. Not covered: what happens between samples;
-memory bandwidth and caches that other programs use.
+- Without /proc or NVML that part of a sample is None. Not covered: memory bandwidth and caches that others use.
 """
 
 import contextlib
@@ -22,17 +18,16 @@ from demo.core import cores
 from demo.core.machine import GpuSample, HostSample
 
 SAMPLE_SECONDS = 0.5
-"""Least seconds between two samples. A sample costs about a millisecond on a GPU: five NVML calls."""
+"""Least seconds between two samples. A sample takes about a millisecond on a GPU: five NVML calls."""
 WINDOW_SECONDS = 1.0
 """Least seconds over which `free_cores` averages, so that a short burst of another program takes no core."""
 MIN_SECONDS = 0.25
-"""Least seconds between two readings of /proc that count: over less, its hundredths of a second are too coarse."""
+"""Least seconds between two readings of /proc that count: its unit of 0.01 s is too coarse for less."""
 _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown")
-"""Reasons for a lowered GPU clock, by NVML's names without their prefix nvmlClocksThrottleReason."""
 
 
 class CoreTaken(Exception):
-    """Raised if other programs leave fewer cores free than torch has threads. Its argument: the free cores."""
+    """Other programs leave fewer cores free than torch has threads. Its argument: the free cores."""
 
 
 class Observer:
@@ -42,14 +37,12 @@ class Observer:
         self.begin()
 
     def begin(self) -> None:
-        """Forgets all samples and sets the clock to 0, because a timing begins."""
         self._start = time.perf_counter()
         self._sampled_at = -SAMPLE_SECONDS
         self._readings = deque([(0.0, cores.sample())])
         self.samples: list[HostSample] = []
 
     def sample(self) -> None:
-        """Adds a sample to `samples`, unless the last sample is less than `SAMPLE_SECONDS` old."""
         now = self.seconds
         if now - self._sampled_at < SAMPLE_SECONDS:
             return
@@ -74,7 +67,6 @@ class Observer:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the timing began."""
         return time.perf_counter() - self._start
 
     def free_cores(self) -> int | None:
@@ -84,7 +76,7 @@ class Observer:
 
 
 class Nvml:
-    """A GPU as NVML sees it. It is found by its UUID, because CUDA and NVML count GPUs in different orders."""
+    """A GPU as NVML sees it, found by its UUID, because CUDA and NVML count GPUs in different orders."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml = nvml
@@ -92,7 +84,7 @@ class Nvml:
 
     @classmethod
     def of(cls, device: torch.device) -> "Nvml | None":
-        """Finds a device in NVML. None: a CPU, no `nvidia-ml-py`, or the driver refuses (some containers, MIG)."""
+        """Returns None for a CPU, without `nvidia-ml-py`, or if the driver refuses (some containers, MIG)."""
 
         def find(nvml: Any) -> Nvml:
             uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
@@ -116,8 +108,8 @@ class Nvml:
     def _foreign_processes(self) -> int:
         """Returns the number of GPU processes outside this worker's process group.
 
-        In a container the driver may list process ids of the host, so that this process is not found: then one id
-        counts as this process.
+        In a container the driver may list the host's process ids, so that this process is not found: then one id counts
+        as this process.
         """
         holders = [process.pid for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
         if os.getpid() not in holders:

@@ -1,10 +1,10 @@
-"""Compares the outputs of eager and compiled as PyTorch's dynamo benchmarks do, and their predictions as a user does.
+"""Compares the outputs of eager and compiled as PyTorch's dynamo benchmarks do, by `same()` in torch/_dynamo/utils.py.
 
-Covered: every tensor of the output, for one input and one call of each variant. Of a text model: the logits of its
-answer's tokens, and in float32 the tokens themselves. Integers, booleans and bytes have to be equal, even an argmax
-that one rounding flips. Numbers that differ by more than a tolerance are judged by a float64 run of the model. Not
-covered: other inputs; outputs that are no tensors; whether predictions are right; gradients; a fault in numbers a
-thousandth of their tensor's size; in half formats a fault in few numbers that is as small as the roundings.
+- Covered: every tensor of the output, for one input and one call of eager and of compiled. Of a text model: the logits
+  of its answer's tokens, and in float32 the tokens themselves. Integers, booleans and bytes have to be equal.
+- Not covered: other inputs, outputs that are no tensors, gradients, whether predictions are right.
+- Not found: a fault in numbers a thousandth of their tensor's size; in half formats, a fault in few numbers that is as
+  small as roundings.
 """
 
 import copy
@@ -21,15 +21,13 @@ from demo.core import format as fmt
 from demo.core.outputs import Parity, Verdict
 
 TOLERANCE = 1e-3
-"""dynamo's tolerance for transformers and timm models: a share of a number, and of its tensor's root mean
-square."""
+"""dynamo's tolerance for transformers and timm models: a share of a number, and of its tensor's root mean square."""
 SIZE_OF_ZEROS = 1e-4
-"""What counts as the size of a tensor of zeros, so that its tolerance is about one rounding of float32."""
+"""Assumed size of a tensor of zeros, so that its tolerance is about one rounding of float32."""
 NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
-"""By number format: how many times eager's error compiled's may be (dynamo's `same()`); a rounding's relative
-size."""
+"""By number format: how many times eager's error compiled's may be (as in dynamo); the relative size of a rounding."""
 NEAR = 1 / 20
-"""Share of a tensor's size. In a match, eager and compiled lie this near to float64: at most a tenth apart."""
+"""Largest distance of eager and compiled from float64 in a match, as a share of the tensor's size."""
 
 
 def compare(
@@ -43,12 +41,10 @@ def compare(
 ) -> Parity:
     """Returns a verdict on an eager and a compiled output of one input.
 
-    Source: `same()` in torch/_dynamo/utils.py.
-
     - `again`: a second eager output. A model whose two eager outputs differ cannot be compared.
     - `reference(0)` computes the outputs in float64; `reference(share)` also moves each layer's numbers at random by up
-      to half of this share. `reference` is called only for outputs that differ by more than the tolerance. If it
-      raises, the verdict is 'not comparable', or 'differ' for NaN or infinity in compiled alone.
+      to half of this share. It is called only for outputs that differ by more than the tolerance.
+    - If `reference` raises, the verdict is 'not comparable', or 'differ' for NaN or infinity in compiled alone.
     - `task`: how far the predictions agree. `fault`: a difference of predictions that no rounding of float32 explains.
     """
     error = math.inf
@@ -99,11 +95,10 @@ def compare(
 
 
 def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
-    """Judges one tensor: returns the verdict and its reason.
+    """Returns the verdict on one tensor, with its reason. The limit is `multiple` times eager's error, plus roundings.
 
-    `numbers` holds the tensor of eager, of compiled, and of a float64 run. Further float64 runs with perturbed
-    weights may follow: they raise the limit. The limit is `multiple` times eager's own error, and `rounding`
-    times the tensor's size.
+    `numbers`: the tensor from eager, from compiled, from a float64 run, and perhaps from float64 runs with layers moved
+    at random, which raise the limit.
     """
     mine, other, exact, *perturbed = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
@@ -123,8 +118,7 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
 def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[float], Any]:
     """Returns a function that runs a float64 copy of the model on the same inputs and device.
 
-    On a CPU the function raises MemoryError unless eager's peak memory, times the ratio of the number sizes, is
-    free.
+    On a CPU the function raises MemoryError if the copy needs more than the free memory, judged by eager's peak.
     """
 
     def run(share: float = 0.0) -> Any:
@@ -168,7 +162,6 @@ def _kinds(outputs: Any) -> list[tuple[torch.Size, torch.dtype]]:
 
 
 def _unequal(first: Any, second: Any) -> int:
-    """Returns how many integers, booleans and bytes differ between two outputs of the same shapes and types."""
     pairs = zip(tensors(first), tensors(second), strict=True)
     return sum(int((a.cpu() != b.cpu()).sum()) for a, b in pairs if not a.dtype.to_real().is_floating_point)
 

@@ -1,10 +1,8 @@
-"""Measures a variant (eager or compiled) further, after its timing: profiling would slow the timed calls down.
+"""Measures eager and compiled further, after the timing: profiling would slow the timed calls down.
 
-- The GPU's work in a call without the gaps between launches; throughput with a full queue; the peak of memory.
-- The kernels by torch.profiler, and a call's least operations and bytes against the device's rates (the roofline).
-
-Not covered: gaps between launches of a model that waits for the GPU within its forward: they count as work. On a
-CPU the memory is that of the whole process.
+- The GPU's work in a call without the gaps between kernels, throughput with a full queue, the peak of memory.
+- The kernels by torch.profiler; and the roofline: a call's least operations and bytes against the device's rates.
+- Not covered: gaps within a model that waits for the GPU in its forward count as work; a CPU's memory is the process's.
 """
 
 import contextlib
@@ -33,13 +31,12 @@ DEVICE_CALLS, MIN_DEVICE_CALLS = 20, 3
 DEVICE_SECONDS = 1.0
 BACK_TO_BACK_SECONDS = 0.3
 CALLS = 3
-"""Profiled calls of each variant, after a call that does not count, because the profiler starts in it."""
+"""Profiled calls of each variant. One more call before them does not count: the profiler starts in it."""
 MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
-"""Categories of work on the GPU in a trace of torch.profiler."""
 MATRIX_SIDE = {"cuda": 8192, "cpu": 1024}
 COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
-"""Size of the copy by device: several times the device's caches, except for CPUs with very large caches."""
+"""Bytes to copy: several times the device's caches, except for CPUs with very large ones."""
 Peak = tuple[int | None, int | None]
 """Peak bytes of memory in use, and bytes that torch's allocator reserved; None if unknown."""
 
@@ -48,12 +45,10 @@ Peak = tuple[int | None, int | None]
 
 
 def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
-    """Returns the seconds of GPU work in each of 3 to 20 calls, by CUDA events.
+    """Returns the seconds of GPU work in each of 3 to 20 calls, by CUDA events. `wall_seconds`: how long a call takes.
 
-    `wall_seconds` is a call's time.
-
-    Events around a call on an idle GPU would count the gaps in which the GPU waits for launches. So a sleep kernel
-    of 1.5 times `wall_seconds`, half a second at most, keeps the GPU busy while launches are queued, as in nvbench.
+    Events around a call on an idle GPU would count the gaps in which the GPU waits for launches. So a sleep kernel of
+    1.5 times `wall_seconds`, half a second at most, keeps the GPU busy while launches are queued, as in nvbench.
     """
     cycles = int(3.0e9 * min(0.5, 1.5 * wall_seconds))  # no current GPU runs above 3 GHz
     times = []
@@ -70,10 +65,7 @@ def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
 
 
 def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackToBack:
-    """Times at least three calls that do not wait for one another.
-
-    `wall_seconds` is the time of a call that waits.
-    """
+    """Times three or more calls that do not wait for one another. `wall_seconds`: the time of a call that waits."""
     calls, wait = max(3, round(BACK_TO_BACK_SECONDS / wall_seconds)), wait_for(device)
     with garbage_collection_off():
         wait()
@@ -88,9 +80,9 @@ def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackT
 def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | None = None) -> Peak:
     """Returns the peak bytes (in use, reserved) during one more call; None if the system does not tell.
 
-    - On a CPU: the peak resident set of the whole process (Linux); nothing is reserved.
-    - On CUDA: what torch's native allocator holds for the whole process. A replay of a CUDA graph allocates nothing, so
-      the graph's whole pool counts as in use.
+    - On a CPU: the peak resident set of the whole process (Linux). Nothing is reserved.
+    - On CUDA: what torch's native allocator holds. The whole memory pool of a CUDA graph counts as in use, because a
+      replay allocates nothing.
 
     The weights of `besides` are subtracted: a package has its own weights and does not need eager's.
     """
@@ -129,7 +121,7 @@ def should_profile(spec: RunSpec, device: torch.device) -> bool:
 
 
 def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = None) -> dict[str, Profile]:
-    """Returns a profile of each variant by name. `trace` is a file .json.gz to write the whole trace to."""
+    """Returns the profile of each call. If `trace` is given, writes the whole trace to that file (.json.gz)."""
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
     wait = wait_for(device)
     with torch.profiler.profile(activities=activities) as session:
@@ -151,7 +143,7 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
 
 
 def _of_operators(mark: Any) -> Profile:
-    """Returns a variant's profile on a CPU. `mark` is the profiler's event that spans all calls of the variant."""
+    """Returns the profile on a CPU. `mark`: the profiler's event that spans all calls of one variant."""
     inside, times = list(mark.cpu_children), []
     for event in inside:  # grows by the operators that each one calls
         inside += event.cpu_children
@@ -160,7 +152,7 @@ def _of_operators(mark: Any) -> Profile:
 
 
 def summary(events: Sequence[dict[str, Any]], variant: str) -> Profile:
-    """Returns a variant's profile on a GPU from a Chrome trace (in us). Raises RuntimeError if it holds no work."""
+    """Returns the profile on a GPU from a Chrome trace, in us. Raises RuntimeError if the trace holds no GPU work."""
     spans = [event for event in events if event.get("ph") == "X"]
     mark = next(one for one in spans if one["name"] == MARK + variant and one.get("cat") == "user_annotation")
     start, end = mark["ts"], mark["ts"] + mark["dur"]
@@ -185,7 +177,7 @@ def _union_length(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def _longest_kernels(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
-    """Returns the five kernels with the most time, from (name, microseconds) of each launch in all profiled calls."""
+    """Returns the five kernels with the most time. `timed`: (name, microseconds) of each launch in all calls."""
     times: dict[str, list[float]] = defaultdict(list)
     for name, microseconds in timed:
         times[name].append(microseconds)
@@ -220,7 +212,7 @@ def demand(workload: Workload) -> tuple[int, int]:
 
 
 class _Reads(TorchDispatchMode):
-    """Counts how many bytes of the model's weights and buffers are read in a call, by storage address."""
+    """Counts the bytes of the model's weights and buffers that a call reads, by storage address."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
@@ -243,21 +235,21 @@ class _Reads(TorchDispatchMode):
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Returns the operations per second of a square matrix product, under the TF32 switches in force."""
+    """Returns operations per second in a product of square matrices, under the TF32 switches in force."""
     side = MATRIX_SIDE[device.type]
     left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
     return 2 * side**3 / _seconds(lambda: left @ right, device)
 
 
 def copy_rate(device: torch.device) -> float:
-    """Returns the bytes per second of a large copy: bytes read plus bytes written."""
+    """Returns bytes per second of a large copy: bytes read plus bytes written."""
     source = torch.ones(COPIED_BYTES[device.type] // 4, device=device)
     target = torch.empty_like(source)
     return 2 * COPIED_BYTES[device.type] / _seconds(lambda: target.copy_(source), device)
 
 
 def _seconds(call: Call, device: torch.device) -> float:
-    """Returns the seconds of a call in the fastest series of calls: so long that a launch, some 10 us, is nothing."""
+    """Returns the seconds of a call in the fastest series of calls, so long that a launch (10 us) does not matter."""
     wait = wait_for(device)
 
     def now() -> float:

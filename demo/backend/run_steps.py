@@ -1,6 +1,6 @@
-"""Executes one job in the worker, phase by phase: `Run.execute` has their order.
+"""Runs one job in the worker process: load, warm up, compile, time, check, explain.
 
-Each phase adds its numbers to `Run.result`, so a failure loses nothing that was measured before.
+Each step adds its numbers to `Run.result`, so a failure loses nothing that was measured before.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ from demo.tasks import BY_NAME
 
 
 class Run:
-    """The execution of one job. Call `execute` once."""
+    """One run of one job. Call `execute` once."""
 
     workload: Workload
     variants: Variants
@@ -52,29 +52,25 @@ class Run:
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
         self.caveats: list[Caveat] = []
         self.unsettled: list[str] = []
-        """Names of the variants whose warm-up ended before their last three calls lay within 10 % of one
-        another."""
+        """Those of "eager" and "compiled" whose last three warm-up calls still differed by more than 10 %."""
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None
-        """The cost of the first compile; None until a package is built or the model is compiled again."""
+        """What the first compile cost. None until a package is built or the model is compiled a second time."""
         self.package: Path | None = None
-        """The package's file; None before it is built or loaded, and unless the compiler is "aot"."""
+        """AOTInductor's file, once it is built or loaded; always None unless the compiler is "aot"."""
         self.eager_outputs: Any = None
-        """Outputs of one eager call before the compile, cloned."""
+        """Outputs of one eager call before the compile, cloned, because later calls may overwrite them."""
         self.eager_peak: profiling.Peak | None = None
-        """Eager's peak memory on a GPU, measured before the compile adds to it; None on a CPU."""
+        """Eager's peak memory on a GPU, measured before the compile, which would add to it; None on a CPU."""
 
     @property
     def spec(self) -> RunSpec:
-        """The job's spec; once `load` has begun, with the device in use ("cpu" or "cuda")."""
+        """The job's spec. After `load` its device is "cpu" or "cuda", never "auto"."""
         return self.result.spec
 
     def execute(self) -> RunResult:
-        """Runs all phases and returns the result, also of a failure.
-
-        Raises BadInput for a job that cannot be run.
-        """
+        """Runs all steps and returns the result, also of a failed run. Raises BadInput for a job that cannot be run."""
         try:
             with torch.no_grad():  # one context for all phases: a switch of grad mode would recompile
                 self.load()
@@ -102,11 +98,7 @@ class Run:
         return self.result_so_far()
 
     def result_so_far(self) -> RunResult:
-        """Returns the result with what is known so far, and with all caveats."""
-        noise = caveats.of_noise(self.result, self.unsettled)
-        # What was busy before the timing may contradict what was busy in it.
-        known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
-        return replace(self.result, caveats=(*known, *noise))
+        return replace(self.result, caveats=(*self.caveats, *caveats.of_noise(self.result, self.unsettled)))
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
         self.phase = phase
@@ -116,16 +108,13 @@ class Run:
         self.result = replace(self.result, **fields)
 
     def add_to(self, part: str, **fields: Any) -> None:
-        """Sets fields of a part of the result, such as "environment".
-
-        Does nothing if the result lacks that part.
-        """
+        """Sets fields of one part of the result, such as "environment". Does nothing if the result lacks the part."""
         if (value := getattr(self.result, part)) is not None:
             self.keep(**{part: replace(value, **fields)})
 
     @contextlib.contextmanager
     def tolerate(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
-        """Turns an exception into a caveat that begins with `lost`. The rest of the `with` block is skipped."""
+        """Turns an exception within the `with` block into a caveat that begins with `lost`."""
         try:
             yield
         except Exception as error:
@@ -158,9 +147,9 @@ class Run:
                 self.give_way(free_cores)
 
     def give_way(self, free_cores: int) -> None:
-        """Lowers torch's threads to the free cores, because at barriers all threads wait for a thread without a core.
+        """Lowers torch's threads to the number of free cores: a thread without a core would hold up all others.
 
-        Raises BadInput if the job needs exactly its number of threads.
+        Raises BadInput if the job allows no other number of threads than its own.
         """
         if self.job.exactly and self.job.threads is not None and free_cores < self.job.threads:
             raise BadInput(
@@ -194,20 +183,14 @@ class Run:
         return Variant(workload.eager, warmup, model)
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
-        """Warms a variant up.
-
-        Returns the seconds of its calls; adds `name` to `unsettled` if they did not settle.
-        """
+        """Returns the seconds of the warm-up calls. `name` ("eager" or "compiled") joins `unsettled` if they differ."""
         times, settled = timing.warm_up(call, self.workload.clock, self.log.events, **options)
         if not settled:
             self.unsettled.append(name)
         return times
 
     def compile(self, eager: Variant) -> None:
-        """Compiles the model by its first call, or builds a package.
-
-        Then warms eager up again and sets `variants`.
-        """
+        """Compiles the model or builds a package, warms eager up again, and sets `variants`."""
         workload = self.workload
         torch.cuda.empty_cache()  # a CUDA graph's pool cannot use memory that eager left reserved
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
@@ -220,7 +203,7 @@ class Run:
         self.variants = Variants(eager, compiled, eager_again)
 
     def build(self) -> Variant:
-        """Builds a package, unless an earlier run has kept it; loads it and warms it up."""
+        """Loads AOTInductor's package, which it builds first unless an earlier run has kept one, and warms it up."""
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
         # Code compiled for a CPU is for one number of threads and one set of vector instructions.
         name = f"for-{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}.pt2"
@@ -239,10 +222,7 @@ class Run:
         return Variant(call, [first, *times], model)
 
     def compile_in_process(self, cached: set[str]) -> Variant:
-        """Returns the compiled model or package, warmed up.
-
-        `cached` names the files that the compile cache holds.
-        """
+        """Returns the compiled model or package, warmed up. `cached`: names of the files in the compile cache."""
         if self.spec.compiler == "aot":
             return self.build()
         workload, self.log = self.workload, compilation.CompileLog(cached)
@@ -263,10 +243,7 @@ class Run:
     # Time
 
     def time(self) -> None:
-        """Times eager and compiled by the spec's protocol.
-
-        The result fails if the model compiled again meanwhile.
-        """
+        """Times eager and compiled. The run has failed if the model is compiled again meanwhile."""
         self.enter("time", 0.5)
         if self.spec.protocol == "as published":
             self.caveats.append(Caveat("published"))
@@ -286,7 +263,7 @@ class Run:
             self.keep(status="failed", failure=failures.recompile_failure(recompiles))
 
     def time_until_undisturbed(self) -> timing.Samples:
-        """Times both. If other programs take a core, begins anew with fewer threads, unless the spec names them."""
+        """Times both. If a program takes a core, begins anew with fewer threads, unless the spec names a number."""
         restarts = 2 if self.workload.device.type == "cpu" and self.spec.threads is None else 0
         while True:
             threads = torch.get_num_threads() if restarts else 0
@@ -301,10 +278,7 @@ class Run:
                 self.with_fewer_threads(*taken.args)
 
     def time_as_published(self, threads: int) -> timing.Samples:
-        """Times by the Transformers guide's recipe: a fixed number of eager, then compiled calls.
-
-        Raises CoreTaken.
-        """
+        """Times by the Transformers guide's recipe: all eager calls, then all compiled ones. Raises CoreTaken."""
         samples = timing.Samples(1)
 
         def between_calls(times: list[float]) -> None:
@@ -317,7 +291,7 @@ class Run:
         return samples
 
     def time_interleaved(self, threads: int) -> timing.Samples:
-        """Times in blocks: calls of eager, compiled, compiled, eager. Raises CoreTaken if a thread lacks a core."""
+        """Times in blocks of calls: eager, compiled, compiled, eager. Raises CoreTaken if a thread lacks a core."""
         plan = timing.Plan.of(self.spec, self.variants.compiled.warmup[0])
 
         def on_block_end(samples: timing.Samples) -> None:
@@ -329,10 +303,9 @@ class Run:
         return timing.time_interleaved(*calls, clock, plan, half, on_block_end)
 
     def with_fewer_threads(self, threads: int) -> None:
-        """Sets torch's threads, and warms both variants up again.
+        """Sets torch's threads and warms up again, which compiles again: inductor's code is for one number of threads.
 
-        The model compiles again, because inductor's code is for a number of threads. The result keeps the cost of
-        the first compile.
+        The result keeps the cost of the first compile.
         """
         self.first_compilation = self.compilation()
         torch.set_num_threads(threads)
@@ -350,7 +323,7 @@ class Run:
     # Examine and check
 
     def examine(self, name: str) -> None:
-        """Measures a variant's peak memory, calls that do not wait for one another, and work on the GPU."""
+        """Measures peak memory, the time of calls without a wait between them, and the time of work on the GPU."""
         timed, call, device = getattr(self.result, name), self.variants.by_name[name].call, self.workload.device
         known = self.eager_peak if name == "eager" else None
         besides = self.workload.model if name == "compiled" and self.package else None
@@ -362,10 +335,7 @@ class Run:
             self.add_to(name, device_seconds=work, back_to_back=queue)
 
     def check(self) -> None:
-        """Compares eager's and compiled's outputs and predictions.
-
-        Times the steps of a request around the model.
-        """
+        """Compares outputs and predictions of eager and compiled; times the steps of a request around the model."""
         workload, variants = self.workload, self.variants
         outputs, again = workload.outputs(variants.compiled.model), workload.outputs(variants.eager.model)
         shares, fault = {}, ""
@@ -383,7 +353,6 @@ class Run:
     # Explain
 
     def explain(self) -> None:
-        """Profiles both variants and measures the roofline (the least time of a call), if the spec asks for it."""
         if not profiling.should_profile(self.spec, self.workload.device):
             return
         self.events.progress("check", 0.94, code="explain")
@@ -396,9 +365,10 @@ class Run:
             self.keep(roofline=profiling.roofline(self.workload))
 
     def compile_again(self) -> None:
-        """Times the first call in a new process, over the filled cache or from the package, if this run compiled.
+        """Times the first call of a new process, which finds the compile cache filled or loads the package.
 
-        Sends the result so far before. A search for the best way skips this step, because the search starts reruns.
+        Nothing is timed if this run compiled nothing, nor in a search for the best way, which starts such processes
+        anyway. Before that the result so far is sent.
         """
         compiled, machine = self.result.compilation, self.result.environment
         if compiled is None or machine is None or self.result.status != "ok":

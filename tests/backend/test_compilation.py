@@ -2,9 +2,12 @@
 
 import dataclasses
 import itertools
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -90,16 +93,16 @@ PROBE_SECONDS = 0.125
 
 
 @pytest.fixture
-def empty_cache(tmp_path, monkeypatch) -> None:
+def empty_cache(tmp_path, monkeypatch) -> Iterator[None]:
     """An empty compile cache for a CPU, in a process that has not asked for its instructions yet."""
     ticks = itertools.count()
     monkeypatch.setattr(compilation, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * PROBE_SECONDS))
     monkeypatch.setattr(torch._dynamo.callback_handler, "start_callbacks", [])
     monkeypatch.setattr(torch._dynamo.callback_handler, "clear", lambda: None)  # by a reset, as after each run
-    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
-        monkeypatch.setenv(name, "")  # so that they are put back
-    compilation.use_empty_cache(tmp_path)
-    compilation.separate_instructions()
+    with patch.dict(os.environ):
+        compilation.use_empty_cache(tmp_path)
+        compilation.separate_instructions()
+        yield
 
 
 def compiled_for(instructions: str, monkeypatch, calls: int = 2) -> Compilation:
@@ -212,29 +215,27 @@ KEY = "c" + 51 * "a"
 
 @pytest.fixture
 def entry(tmp_path) -> Path:
-    """A kernel's library in an inductor cache, beside its source."""
+    """The place of a kernel's library in an inductor cache, beside its source."""
     for name in ("aa", "locks"):
         (tmp_path / name).mkdir()
     (tmp_path / "aa" / f"{KEY}.main.cpp").write_text("int kernel;")
-    library = tmp_path / "aa" / f"{KEY}.main.so"
-    library.write_bytes(WHOLE)
-    return library
+    return tmp_path / "aa" / f"{KEY}.main.so"
 
 
-def test_a_whole_entry_of_the_cache_stays(entry: Path, tmp_path) -> None:
-    assert compilation.remove_unfinished(tmp_path) == {entry.name, f"{KEY}.main.cpp"}
-
-
-@pytest.mark.parametrize("content", [b"", WHOLE[:-1], bytes(len(WHOLE))], ids=["empty", "cut off", "zeros"])
-def test_a_library_of_a_killed_compile_is_removed(content: bytes, entry: Path, tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("content", "stays"),
+    [(WHOLE, True), (b"", False), (WHOLE[:-1], False), (bytes(len(WHOLE)), False)],
+    ids=["whole", "empty", "cut off", "zeros"],
+)
+def test_a_library_of_a_killed_compile_is_removed(content: bytes, stays: bool, entry: Path, tmp_path) -> None:
     entry.write_bytes(content)
-    assert compilation.remove_unfinished(tmp_path) == set()
-    assert not entry.exists() and not entry.with_suffix(".cpp").exists()
+    assert compilation.remove_unfinished(tmp_path) == ({entry.name, f"{KEY}.main.cpp"} if stays else set())
+    assert entry.exists() == entry.with_suffix(".cpp").exists() == stays
 
 
 def test_a_library_in_the_making_stays(entry: Path, tmp_path) -> None:
     entry.with_name(".123.tmp").touch()  # a draft of another process
-    entry.write_bytes(b"")
+    entry.touch()
     with FileLock(tmp_path / "locks" / f"{KEY}.lock"):
         assert entry.name in compilation.remove_unfinished(tmp_path)
     assert entry.exists() and entry.with_name(".123.tmp").exists()
@@ -264,15 +265,15 @@ def test_a_first_call_that_found_a_part_is_not_cold(misses, cached, partly, monk
     assert log.cache == ("cold" if misses else "warm")
 
 
-def test_a_frozen_graph_without_a_cache_counts_as_cold() -> None:
-    log, frozen = compilation.CompileLog(), dataclasses.replace(SPEC, freezing=True)
-    plain, cold = (log.compilation(spec, torch.device("cpu"), 3.0) for spec in (SPEC, frozen))
-    assert (plain.cache, plain.cold) == ("off", None)
-    assert (cold.cache, cold.cold.first_call_seconds) == ("off", 3.0)
-
-
-def test_a_frozen_graph_from_a_gpus_cache_is_warm() -> None:
-    log, frozen = compilation.CompileLog(), dataclasses.replace(SPEC, freezing=True)
-    compilation.counters["inductor"]["fxgraph_cache_hit"] = 1
-    found = log.compilation(frozen, torch.device("cuda"), 3.0)
-    assert found.cold is None and found.warm.first_call_seconds == 3.0
+@pytest.mark.parametrize(
+    ("freezing", "hits", "cache", "known"),
+    [(False, 0, "off", []), (True, 0, "off", ["cold"]), (True, 1, "warm", ["warm"])],
+    ids=["not frozen", "without a cache", "from a GPU's cache"],
+)
+def test_a_frozen_graph_without_a_cache_counts_as_cold(freezing: bool, hits: int, cache: str, known: list[str]) -> None:
+    log = compilation.CompileLog()
+    compilation.counters["inductor"]["fxgraph_cache_hit"] = hits
+    found = log.compilation(dataclasses.replace(SPEC, freezing=freezing), torch.device("cpu"), 3.0)
+    assert found.cache == cache
+    costs = {"cold": found.cold, "warm": found.warm}
+    assert {name: cost.first_call_seconds for name, cost in costs.items() if cost} == dict.fromkeys(known, 3.0)

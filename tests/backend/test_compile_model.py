@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 import torch
@@ -21,13 +21,6 @@ from demo.backend import compile_model, machine_probe, torch_settings
 from demo.backend.tasks.own_model import OwnModel
 from demo.core.spec import BadInput, RunSpec
 from demo.present.script import loading_lines
-
-
-class Layer(GradientCheckpointingLayer):
-    def __init__(self, *inner: torch.nn.Module) -> None:
-        super().__init__()
-        self.inner = torch.nn.ModuleList(inner)
-
 
 BATCH = {"pixel_values": torch.arange(8.0).reshape(2, 4)}
 
@@ -63,13 +56,14 @@ def test_with_dynamic_on_another_size_needs_no_recompile(dynamic: str, graphs: i
 
 
 def test_the_layers_are_the_innermost_that_transformers_marks() -> None:
-    inner, plain = [Layer(), Layer()], Layer()
-    assert compile_model.repeated_layers(torch.nn.Sequential(Layer(*inner), plain, torch.nn.ReLU())) == [*inner, plain]
+    outer, inner, plain = Parts(), [Parts(), Parts()], Parts()
+    outer.inner = torch.nn.ModuleList(inner)
+    assert compile_model.repeated_layers(torch.nn.Sequential(outer, plain, torch.nn.ReLU())) == [*inner, plain]
 
 
 def test_a_model_without_repeated_layers_is_refused() -> None:
     with pytest.raises(BadInput, match=r"some/net has no repeated layers .* Choose scope model"):
-        compile_model.require_layers(torch.nn.Sequential(Layer(), torch.nn.ReLU()), "some/net")
+        compile_model.require_layers(torch.nn.Sequential(Parts(), torch.nn.ReLU()), "some/net")
 
 
 @pytest.mark.parametrize("scope", ["model", "layers"])
@@ -167,9 +161,7 @@ Built = tuple[Detector, Path]
 def built(tmp_path_factory) -> Iterator[Built]:
     folder = tmp_path_factory.mktemp("package")
     model = Detector().eval()
-    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-        for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):  # what building sets is undone
-            patch.setenv(variable, str(folder / "cache"))
+    with patch.dict(os.environ), torch.no_grad():
         workload = OwnModel(spec(compiler="aot", dynamic="on"), torch.device("cpu"), model, BATCH)
         seconds = compile_model.build_package(workload, folder / "model.pt2", folder / "cache")
         assert list(seconds) == ["export", "build"] and min(seconds.values()) > 0
@@ -188,16 +180,15 @@ def test_a_package_answers_as_the_model_does_for_any_size(built: Built) -> None:
 
 def test_a_gpus_package_uses_the_toolkit_found(tmp_path, monkeypatch) -> None:
     """And torch's allocator, which counts its weights. Nothing is exported or compiled."""
-    for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_HOME"):
-        monkeypatch.setenv(variable, "")
     monkeypatch.setattr(cpp_extension, "CUDA_HOME", None)
     monkeypatch.setattr(machine_probe, "cuda_homes", lambda: [tmp_path / "cu13"])
     monkeypatch.setattr(torch.export, "export", Mock())
     monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", build := Mock())
     workload = OwnModel(spec(compiler="aot"), torch.device("cuda"), Pointwise(), BATCH)
-    compile_model.build_package(workload, tmp_path / "model.pt2", tmp_path)
+    with patch.dict(os.environ):
+        compile_model.build_package(workload, tmp_path / "model.pt2", tmp_path)
+        assert os.environ["CUDA_HOME"] == cpp_extension.CUDA_HOME == str(tmp_path / "cu13")
     assert build.call_args.kwargs["inductor_configs"]["aot_inductor.weight_use_caching_allocator"]
-    assert os.environ["CUDA_HOME"] == cpp_extension.CUDA_HOME == str(tmp_path / "cu13")
 
 
 def test_a_package_asks_for_no_executable_stack(built: Built) -> None:

@@ -6,7 +6,9 @@ and who reads one otherwise finds NaN or -1, which parity tells. Not covered: wh
 graphs are skipped.
 """
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,20 +21,19 @@ from demo.backend import first_call
 from demo.backend.workload import tensors
 from demo.core import catalog
 from demo.core.measurement import CompileCost
-from demo.core.result import RunResult
 from demo.core.spec import TEXT_GENERATION
 
 OVERWRITTEN = "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run"
 COMPILE = torch.compile
 
 
+@dataclasses.dataclass
 class CudaGraphs:
-    def __init__(self) -> None:
-        self.generation = -1
-        self.replays = 0
-        self.given: list[torch.Tensor] = []
-        """The outputs of this generation, which lie in the graphs' memory."""
-        self.lost: list[torch.Tensor] = []
+    generation: int = -1
+    replays: int = 0
+    given: list[torch.Tensor] = dataclasses.field(default_factory=list)
+    """The outputs of this generation, which lie in the graphs' memory."""
+    lost: list[torch.Tensor] = dataclasses.field(default_factory=list)
 
     def compile(self, model: Any, backend: Any = None, mode: str = "default", **options: Any) -> Any:
         """In place of `torch.compile`."""
@@ -69,11 +70,6 @@ def graphs(monkeypatch) -> CudaGraphs:
     return double
 
 
-def run(checkpoint: str = "shapes-vit", task: str | None = None, **asked: Any) -> RunResult:
-    options = {"device": "cpu", "mode": "reduce-overhead", "iterations": 10, **asked}
-    return result_of(catalog.make_spec(checkpoint, task, folders=True, **options))
-
-
 def test_outputs_that_are_kept_outlive_the_next_call(graphs: CudaGraphs) -> None:
     model, batch = torch.nn.Linear(2, 2), {"input": torch.ones(1, 2)}
     compiled, workload = graphs.compile(model), workload_of(model, **batch)
@@ -86,21 +82,22 @@ def test_outputs_that_are_kept_outlive_the_next_call(graphs: CudaGraphs) -> None
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "task", "asked"),
+    ("write", "task", "asked"),
     [
-        ("vit", "image-classification", {"protocol": "as published", "iterations": None}),
-        ("gemma", TEXT_GENERATION, {"prompt": "a cat", "tokens": 4}),
+        (tiny_vit.write, "image-classification", {"protocol": "as published"}),
+        (
+            lambda folder: tiny_text.write(folder, "gemma", num_hidden_layers=1),
+            TEXT_GENERATION,
+            {"prompt": "a cat", "tokens": 4, "iterations": 10},
+        ),
     ],
-    ids=str,
+    ids=["vit", "gemma"],
 )
 def test_a_run_reads_no_output_that_was_overwritten(
-    checkpoint: str, task: str | None, asked: dict[str, Any], graphs: CudaGraphs, tmp_path, monkeypatch
+    write: Callable[[Path], Path], task: str, asked: dict[str, Any], graphs: CudaGraphs, tmp_path, monkeypatch
 ) -> None:
-    if checkpoint == "vit":
-        checkpoint = str(tiny_vit.write(tmp_path / "vit"))
-    elif checkpoint == "gemma":
-        checkpoint = str(tiny_text.write(tmp_path / "gemma", "gemma", num_hidden_layers=1))
     monkeypatch.setattr("demo.backend.run_steps.PUBLISHED_CALLS", 20)
-    result = run(checkpoint, task, **asked)
+    options = {"device": "cpu", "mode": "reduce-overhead", **asked}
+    result = result_of(catalog.make_spec(str(write(tmp_path / "model")), task, folders=True, **options))
     assert (result.status, result.failure, result.parity.verdict) == ("ok", None, "match") and graphs.replays > 20
     assert not any("Not all could be examined" in warning for warning in result.warnings)

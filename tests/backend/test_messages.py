@@ -36,20 +36,16 @@ def calls_at_samples(pipe: Pipe) -> list[int]:
     calls = 0
     at_samples: list[int] = []
 
-    class Clock:
-        def time(self, call: Any) -> float:
-            nonlocal calls
-            calls += 1
-            pipe.calling = True
-            seconds: float = call()
-            pipe.calling = False
-            return seconds
-
-        def now(self) -> float:
-            return 0.0
+    def time(call: Any) -> float:
+        nonlocal calls
+        calls += 1
+        pipe.calling = True
+        seconds: float = call()
+        pipe.calling = False
+        return seconds
 
     run: Any = Run(Job(SPEC), Events(pipe))
-    run.workload = SimpleNamespace(clock=Clock())
+    run.workload = SimpleNamespace(clock=SimpleNamespace(time=time, now=lambda: 0.0))
     variant = Variant(lambda: 0.001, [0.012] * 3, None)  # so long that a half block has 5 calls
     run.variants = Variants(variant, variant, [0.012] * 3)
     run.observer = SimpleNamespace(seconds=0.0, check_cores=lambda threads: at_samples.append(calls))
@@ -94,8 +90,17 @@ def test_the_race_begins_with_the_compile(monkeypatch) -> None:
     seconds = iter(range(0, 80, 10))
     monkeypatch.setattr(messages.time, "monotonic", lambda: next(seconds))
     events = Events(pipe := Pipe())
-    for phase, code in (("warm up", ""), ("compile", ""), ("compile", "dynamo"), ("time", ""), ("check", "explain")):
+    for phase, code in [
+        ("warm up", ""),
+        ("compile", ""),
+        ("compile", "dynamo"),
+        ("compile", "inductor"),
+        ("compile", "inductor"),
+        ("time", ""),
+        ("check", "explain"),
+    ]:
         events.progress(phase, 0.5, code=code)
     race = [(one["racing_seconds"], one["first_seconds"]) for one in pipe.progress]
-    assert race == [(None, None), (0, None), (10, None), (20, 20), (30, 20)]
-    assert [one["compile_steps"] for one in pipe.progress] == [[], [], *3 * [[["dynamo", 10]]]]
+    assert race == [(None, None), (0, None), (10, None), (20, None), (30, None), (40, 40), (50, 40)]
+    steps = [["dynamo", 10], ["inductor", 20]]
+    assert [one["compile_steps"] for one in pipe.progress] == [[], [], steps[:1], *4 * [steps]]

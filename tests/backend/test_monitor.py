@@ -3,6 +3,7 @@
 import os
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -13,26 +14,14 @@ from demo.core.machine import GpuSample
 CPU = torch.device("cpu")
 
 
-class NVMLError(Exception):
-    pass
-
-
 def nvml(**answers: Any) -> SimpleNamespace:
     """A module with NVML's names; a question without an answer raises, as on a GPU that does not support it."""
-
-    def ask(name: str) -> Any:
-        def answer(*_: Any) -> Any:
-            if name not in answers:
-                raise NVMLError(name)
-            return answers[name]
-
-        return answer
-
     questions = ["ClockInfo", "MaxClockInfo", "CurrentClocksThrottleReasons", "ComputeRunningProcesses"]
     bits = ["SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown"]
-    names: dict[str, Any] = {f"nvmlDeviceGet{question}": ask(question) for question in questions}
+    names: dict[str, Any] = {f"nvmlDeviceGet{name}": Mock(side_effect=RuntimeError) for name in questions}
+    names |= {f"nvmlDeviceGet{name}": Mock(return_value=answer) for name, answer in answers.items()}
     names |= {f"nvmlClocksThrottleReason{bit}": 1 << place for place, bit in enumerate(bits)}
-    return SimpleNamespace(NVMLError=NVMLError, NVML_CLOCK_SM=1, **names)
+    return SimpleNamespace(NVML_CLOCK_SM=1, **names)
 
 
 def test_the_drivers_answers_become_a_sample() -> None:

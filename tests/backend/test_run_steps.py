@@ -4,11 +4,13 @@ import contextlib
 import dataclasses
 import io
 import json
+import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock, patch
 
 import pytest
 import torch
@@ -33,8 +35,6 @@ from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.core import catalog, codec, cores
-from demo.core.caveat import Caveat
-from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.progress import PHASES
 from demo.core.result import RunResult
@@ -45,17 +45,9 @@ SPEC = catalog.make_spec("shapes-vit", device="cpu", iterations=10)
 COST = CompileCost(5.0, {})
 
 
-def result_of(stream: io.StringIO | None = None, cache_folder: str | None = None, **asked: Any) -> RunResult:
+def result_of(stream: io.StringIO | None = None, files: dict[str, str] | None = None, **asked: Any) -> RunResult:
     spec = catalog.make_spec("shapes-vit", **{"device": "cpu", "iterations": 10, **asked})
-    job: dict[str, Any] = {"id": "made-up", "started_at": "2026-11-21T09:00:00Z", "cache_folder": cache_folder}
-    return own_workload.result_of(spec, stream=stream, **job)
-
-
-def failing(error: Exception) -> Callable[..., Any]:
-    def fail(*_: Any, **__: Any) -> Any:
-        raise error
-
-    return fail
+    return own_workload.result_of(spec, stream=stream, id="made-up", started_at="2026-11-21T09:00:00Z", **files or {})
 
 
 def is_whole(result: RunResult) -> bool:
@@ -71,10 +63,11 @@ def is_whole(result: RunResult) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def threads_as_before() -> Iterator[None]:
-    """More threads than free cores wait for one another: a run takes seconds instead of one."""
+def process_as_before() -> Iterator[None]:
+    """A run sets the threads and the variables of its process. More threads than free cores make a test slow."""
     threads = torch.get_num_threads()
-    yield
+    with patch.dict(os.environ):
+        yield
     torch.set_num_threads(threads)
 
 
@@ -106,11 +99,8 @@ def loaded(monkeypatch) -> list[Tiny]:
         made.append(Tiny(found.model.config, found.model.dtype).eval())
         return dataclasses.replace(found, model=made[-1])
 
-    def compiled(model: Any, spec: Any) -> Any:
-        return torch.compile(model, backend="eager", dynamic=False)
-
     monkeypatch.setattr(models, "load_model", load)
-    monkeypatch.setattr(compile_model, "apply_compile", compiled)
+    monkeypatch.setattr(compile_model, "apply_compile", lambda model, _: torch.compile(model, backend="eager"))
     monkeypatch.setattr(first_call, "measure_elsewhere", lambda *_: CompileCost(0.5, {}))
     return made
 
@@ -127,7 +117,7 @@ def test_a_run_in_which_nothing_fails_is_whole() -> None:
 def test_a_gpus_libraries_are_loaded_before_eagers_first_call(monkeypatch) -> None:
     order: list[str] = []
     monkeypatch.setattr(torch_settings, "load_gpu_libraries", lambda spec, device: order.append("libraries") or 0.5)
-    monkeypatch.setattr(Tiny, "forward", failing(RuntimeError("the first call")))
+    monkeypatch.setattr(Tiny, "forward", Mock(side_effect=RuntimeError("the first call")))
     run = Run(Job(catalog.make_spec("shapes-vit", device="cpu"), str(SCENE)), Events(io.StringIO()), import_seconds=3.0)
     assert run.execute().failure is not None
     start = run.result.start_up
@@ -165,9 +155,9 @@ def test_frozen_graphs_that_are_not_in_the_cache_are_no_warm_call_on_a_gpu(
 
 
 def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch) -> None:
-    monkeypatch.setattr(profiling, "back_to_back", failing(ValueError("no throughput")))
-    monkeypatch.setattr(profiling, "profiles", failing(RuntimeError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")))
-    monkeypatch.setattr(parity, "compare", failing(ValueError("no parity")))
+    monkeypatch.setattr(profiling, "back_to_back", Mock(side_effect=ValueError("no throughput")))
+    monkeypatch.setattr(profiling, "profiles", Mock(side_effect=RuntimeError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")))
+    monkeypatch.setattr(parity, "compare", Mock(side_effect=ValueError("no parity")))
     result = result_of(profile="on")
     assert (result.status, result.failure) == ("ok", None)
     assert result.speedup is not None and result.compilation.graphs == 1
@@ -189,10 +179,8 @@ def test_the_guides_recipe_reports_its_progress(monkeypatch) -> None:
     result = result_of(stream=stream, protocol="as published", iterations=None)
     sent = [json.loads(line)["progress"] for line in stream.getvalue().splitlines()]
     assert list(dict.fromkeys(one["phase"] for one in sent)) == list(PHASES[1:])  # in "start" there is no worker yet
-    shares = [
-        (one["fraction"] - messages.TIMING_STARTS) / messages.TIMING_SHARE for one in sent if one["phase"] == "time"
-    ]
-    assert shares == sorted(shares) and shares[1] < 0.1 and shares[-1] == pytest.approx(1.0)
+    shares = [one["fraction"] for one in sent if one["phase"] == "time"]
+    assert shares == sorted(shares) and shares[1] < 0.542 and shares[-1] == pytest.approx(0.92)
     assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) == calls
     assert result.speedup.ratio == pytest.approx(result.eager.mean_seconds / result.compiled.mean_seconds)
     assert result.speedup.control is None
@@ -242,9 +230,7 @@ def test_a_core_busy_from_the_start_gets_no_thread(asked: dict[str, Any], thread
     monkeypatch.setattr("demo.backend.machine_probe.usable_cores", lambda: 2)
     elsewhere: list[RunSpec] = []
     monkeypatch.setattr(first_call, "measure_elsewhere", lambda spec, *_: elsewhere.append(spec))
-    for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
-        monkeypatch.setenv(variable, str(tmp_path))  # what the run sets is undone
-    result = result_of(cache_folder=str(tmp_path), **asked)
+    result = result_of(files={"cache_folder": str(tmp_path)}, **asked)
     assert [spec.threads for spec in elsewhere] == [threads]  # else the cache would not fit
     assert (result.environment.threads, result.environment.free_cores) == (threads, 1)
     assert ("busy_cores" in [one.key for one in result.caveats]) == (threads == 1)
@@ -252,7 +238,7 @@ def test_a_core_busy_from_the_start_gets_no_thread(asked: dict[str, Any], thread
 
 @pytest.mark.parametrize(
     ("exactly", "free", "threads", "used"),
-    [(True, 2, 1, 1), (False, 2, 1, 1), (False, 1, 2, 1), (True, None, 2, 2)],
+    [(True, 1, 1, 1), (False, 2, 1, 1), (False, 1, 2, 1), (True, None, 2, 2)],
     ids=["repeat", "search", "search that gives way", "unknown"],
 )
 def test_a_job_has_the_threads_of_the_runs_that_it_joins(
@@ -303,15 +289,6 @@ def test_the_later_start_is_measured_if_this_one_compiled(
     assert (run.result.compilation.warm == CompileCost(0.5, {})) is measured
 
 
-@pytest.mark.parametrize(("free", "keys"), [(2.0, ["busy_cores"]), (0.2, [])], ids=["quiet", "taken"])
-def test_cores_busy_before_the_timing_are_no_caveat_if_threads_lacked_cores_in_it(free: float, keys: list[str]) -> None:
-    """ "1 of 2 is busy, 1 thread" contradicts fewer free cores than threads."""
-    run = Run(Job(SPEC), Events(io.StringIO()))
-    run.caveats = [Caveat("busy_cores", {"busy": 1, "cores": 2, "threads": 1})]
-    run.result = ok_result(machine_states=(HostSample(1.0, None, None, free),))
-    assert [one.key for one in run.result_so_far().caveats] == keys
-
-
 def test_random_weights_see_nothing() -> None:
     result = result_of(weights="random")
     assert (result.status, result.predictions, result.compilation.graphs) == ("ok", None, 1)
@@ -345,7 +322,7 @@ def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch) -> No
 
 def test_a_failed_compile_keeps_eagers_figures(monkeypatch) -> None:
     monkeypatch.setattr(compile_model, "apply_compile", COMPILED)
-    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", failing(RuntimeError("no such kernel")))
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", Mock(side_effect=RuntimeError("no such kernel")))
     result = result_of()
     assert (result.status, result.failure.stage) == ("compile_failed", "compile")
     assert "no such kernel" in result.failure.message and result.failure.remedy
@@ -353,7 +330,9 @@ def test_a_failed_compile_keeps_eagers_figures(monkeypatch) -> None:
 
 
 def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch) -> None:
-    monkeypatch.setattr(timing, "warm_up", failing(ValueError("Input image size (48*48) doesn't match model (64*64).")))
+    monkeypatch.setattr(
+        timing, "warm_up", Mock(side_effect=ValueError("Input image size (48*48) doesn't match model (64*64)."))
+    )
     result = result_of()
     assert (result.status, result.failure.stage) == ("failed", "warm up")
     assert "48*48" in result.failure.message and result.failure.remedy
@@ -364,18 +343,16 @@ def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch) -> None:
 @pytest.mark.parametrize("error", [CannotLoad("No answer.", "Again."), torch.OutOfMemoryError("made up")], ids=type)
 def test_a_model_that_cannot_be_loaded_keeps_its_picture(error: Exception, monkeypatch) -> None:
     """A sweep finds a stored failure by it."""
-    monkeypatch.setattr(models, "load_model", failing(error))
+    monkeypatch.setattr(models, "load_model", Mock(side_effect=error))
     result = result_of()
     assert result.failure.stage == "load"
     assert result.image.name == SCENE.name and result.image.sha256
 
 
 @pytest.fixture
-def packages(loaded: list[Tiny], monkeypatch, tmp_path) -> dict[str, list[Path | None]]:
+def packages(loaded: list[Tiny], monkeypatch) -> dict[str, list[Path | None]]:
     """The packages that were built, and those loaded by a further process. Nothing is exported."""
     files: dict[str, list[Path | None]] = {"built": [], "loaded elsewhere": []}
-    for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
-        monkeypatch.setenv(variable, str(tmp_path / "cache"))  # what the run sets is undone
 
     def build(workload: Any, path: Path, folder: Path) -> dict[str, float]:
         files["built"].append(path)
@@ -384,7 +361,7 @@ def packages(loaded: list[Tiny], monkeypatch, tmp_path) -> dict[str, list[Path |
 
     def elsewhere(spec: Any, image: Path, package: Path | None) -> CompileCost:
         files["loaded elsewhere"].append(package)
-        return CompileCost(0.03, {"load": 0.01, "first run": 0.02})
+        return CompileCost(0.03, {"load": 0.01})
 
     monkeypatch.setattr(compile_model, "build_package", build)
     monkeypatch.setattr(compile_model, "load_package", lambda path: loaded[-1])
@@ -393,8 +370,7 @@ def packages(loaded: list[Tiny], monkeypatch, tmp_path) -> dict[str, list[Path |
 
 
 def package_run(threads: int | None = None, **files: Path) -> RunResult:
-    spec = catalog.make_spec("shapes-vit", device="cpu", iterations=10, compiler="aot", threads=threads)
-    return own_workload.result_of(spec, **{name: str(path) for name, path in files.items()})
+    return result_of(compiler="aot", threads=threads, files={name: str(path) for name, path in files.items()})
 
 
 def test_a_package_is_loaded_once_more_elsewhere(packages: dict[str, list[Path | None]], tmp_path) -> None:

@@ -16,7 +16,7 @@ class FakeCuda:
         self.now = self.busy_until = 100.0
         self.allocated = self.peak = 0
         self.pools: list[dict[str, Any]] = []
-        """Memory segments to be listed by `torch.cuda.memory_snapshot()`, beside a segment of the default pool."""
+        """What `torch.cuda.memory_snapshot()` lists beside a segment of the default pool."""
         fake = self
 
         class Event:
@@ -51,7 +51,7 @@ class FakeCuda:
         self.peak = max(self.peak, self.allocated + memory)
 
     def memory_moves(self, monkeypatch: pytest.MonkeyPatch, rate: float) -> None:
-        """Makes a copy of a new tensor take its bytes, once read and once written, over `rate` bytes a second."""
+        """Makes copies of new tensors take `rate` bytes a second, each byte counted twice: as read and as written."""
         fake = self
 
         class Memory:

@@ -23,6 +23,7 @@ from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
 
 
+@dataclasses.dataclass(eq=False)
 class FakeRunner:
     """A runner whose processes take `seconds` each, write the files asked for, and end with what `answer` returns.
 
@@ -30,27 +31,20 @@ class FakeRunner:
     middle of its timing. `history` stores every result, as with the real runner. The lists keep the arguments of `run`.
     """
 
-    def __init__(
-        self,
-        answer: Callable[[RunSpec, Any], RunResult | BaseException],
-        seconds: float = 0.0,
-        machine: HostInfo = MACHINE,
-        history: History | None = None,
-    ) -> None:
-        self.answer = answer
-        self.seconds = seconds
-        self.hold = False
-        self.history = history
-        self.runs: list[RunSpec] = []
-        self.pictures: list[Path | None] = []
-        self.files: list[Files] = []
-        self.to_come: list[int] = []
-        self.threads: list[int | None] = []
-        self.free: int | None = None
-        """Number of threads that a run would get now, as `free_threads` tells; None if unknown."""
-        self.machine: HostInfo | None = machine
-        self.running = 0
-        self.closed = False
+    answer: Callable[[RunSpec, Any], RunResult | BaseException]
+    seconds: float = 0.0
+    machine: HostInfo | None = MACHINE
+    history: History | None = None
+    hold: bool = False
+    free: int | None = None
+    """Number of threads that a run would get now, as `free_threads` tells; None if unknown."""
+    runs: list[RunSpec] = dataclasses.field(default_factory=list)
+    pictures: list[Path | None] = dataclasses.field(default_factory=list)
+    files: list[Files] = dataclasses.field(default_factory=list)
+    to_come: list[int] = dataclasses.field(default_factory=list)
+    threads: list[int | None] = dataclasses.field(default_factory=list)
+    running: int = 0
+    closed: bool = False
 
     def run(
         self,

@@ -1,13 +1,10 @@
 """Makes inputs and weights for shrunken copies of twelve checkpoints in the layout of transformers 4.
 
-Each copy is a JSON file in `tests/backend/old_layouts`, written with transformers 4.57.3. The file holds both configs,
-the name and shape of every weight, the kind of weights file, and the outputs for a picture of noise. No weight is
-stored: `weights` makes each from its name.
-
-Transformers 4.57.3 wrote the configs and the names of the weights. Written from memory of the published repositories:
-the old keys of the preprocessors' configs, which repositories hold only a pickle, the entries that later releases no
-longer write (`torch_dtype`, position buffers), and that Conditional DETR is published with a timm backbone. Public
-issues say that the DETRs' revision without timm holds `"dilation": null`, and 4.57.3 writes that, too.
+Each copy is a JSON file in `tests/backend/old_layouts`, written with transformers 4.57.3: both configs, name and shape
+of every weight, the kind of weights file, and the outputs for a picture of noise. `weights` makes each weight from its
+name. From memory of the published repositories are: the old keys of the preprocessors' configs, which repositories hold
+only a pickle, the entries that later releases no longer write (`torch_dtype`, position buffers), and that Conditional
+DETR is published with a timm backbone.
 """
 
 import zlib
@@ -18,7 +15,7 @@ from PIL import Image
 
 OUTPUTS = ("logits", "pred_boxes", "class_queries_logits", "masks_queries_logits")
 KEPT = 24
-"""How many numbers of each output the JSON files hold: the first 24."""
+"""How many numbers of each output the JSON files hold."""
 VOCABULARY = {"<|startoftext|>": 0, "a</w>": 1, "cat</w>": 2, "<|endoftext|>": 3}
 QUERY = "a a"
 

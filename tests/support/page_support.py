@@ -113,12 +113,10 @@ def answering(answer: RunResult | Exception, seconds: float = 0.0) -> FakeRunner
 
 
 def visitor(name: str) -> str:
-    """Returns the id that the browser of the visitor `name` keeps."""
     return hashlib.md5(name.encode()).hexdigest()
 
 
 def in_the_form(picture: Path) -> dict[str, Any]:
-    """Returns a picture as the form's field sends it."""
     path = save_file_to_cache(picture, get_upload_folder())
     return {"path": path, "orig_name": picture.name, "meta": {"_type": "gradio.FileData"}}
 

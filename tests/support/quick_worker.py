@@ -1,8 +1,8 @@
 """A worker without torch, which sends a made-up result for every job. Environment variables control it:
 
-QUICK_SECONDS: the seconds before the result. QUICK_LOG: a file to which each job appends a line. QUICK_HOLD: a file;
-while it exists, jobs with a batch size above 3 get no result. FAULT: how the worker misbehaves, see `fault`. The batch
-sizes in `ENDS` end a job badly.
+- QUICK_SECONDS: the seconds before the result. QUICK_LOG: a file to which each job appends a line.
+- QUICK_HOLD: a file. While it exists, jobs with a batch size above 3 get no result.
+- FAULT: how the worker misbehaves, see `fault`. The batch sizes in `ENDS` end a job badly.
 """
 
 import dataclasses
