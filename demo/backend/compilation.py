@@ -157,7 +157,8 @@ class CompileLog:
         return any(others) or not kernels.isdisjoint(self.cached)
 
     def compilation(self, spec: RunSpec, device: torch.device, first_call_seconds: float) -> Compilation:
-        cache, partly, cost = self.cache, self.partly, self.cost(first_call_seconds)
+        cache, cost = self.cache, self.cost(first_call_seconds)
+        partly = self.graphs > 0 and self.partly
         return Compilation(
             first_call_seconds=first_call_seconds,
             cache=cache,

@@ -32,7 +32,7 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed"
 """Words, in lower case, in the errors of CUDA, C++, Linux, cuBLAS and cuDNN when memory runs out."""
 
 
-def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Failure]:
+def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status, Failure]:
     """Returns the status and the failure of a run whose `phase` raised `error`. `result`: the run's result so far."""
     spec, environment = result.spec, result.environment
     if is_out_of_memory(error):
@@ -40,10 +40,10 @@ def explain(error: Exception, phase: str, result: RunResult) -> tuple[Status, Fa
         what = "The model" if spec.task == OWN_MODEL else f"Batch size {spec.batch_size}"
         message = f"{what} ran out of memory on {device} while {PHASE_DOING[phase]}."
         return "out_of_memory", Failure(phase, message, *less_memory(spec))
-    text = compilation.first_line(error).rstrip(".")
+    text = compilation.first_line(error).rstrip(".:! ")
     remedy, change = _remedy(phase, spec, text)
     if spec.task == OWN_MODEL and phase != "compile":
-        text = with_line(error, catalog.own_model_parts(spec.checkpoint)[0]).rstrip(".")
+        text = with_line(error, catalog.own_model_parts(spec.checkpoint)[0]).rstrip(".:! ")
     failure = Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}.", remedy, change)
     return "compile_failed" if phase == "compile" else "failed", failure
 
@@ -88,6 +88,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def build_remedy(message: str) -> str:
     """Returns how to repair a machine that cannot build code, from the error's message; '' for an unknown cause."""
+    if any(words in message for words in UNUSABLE_FOLDER):
+        return "Set TORCHINDUCTOR_CACHE_DIR and TMPDIR to folders with room, in which files may be written and run."
+    if "signal terminated program" in message:
+        return f"The system stopped the compiler: free memory, or raise the limits that `ulimit -a` shows. {AGAIN}"
     if re.search(r"\b(Python|pyconfig)\.h\b|\bC(\+\+)? compiler|\bcc1|find .*-l", message):
         version = sysconfig.get_python_version()
         packages = f"Debian and Ubuntu: apt-get install build-essential python{version}-dev"
@@ -95,8 +99,6 @@ def build_remedy(message: str) -> str:
     if re.search("undefined symbol|invalid ELF|file too short|PCH file", message):
         folder = "TORCHINDUCTOR_CACHE_DIR, or torchinductor_ with your user's name among the temporary files"
         return f"The compile cache may be damaged: delete the folder of {folder}."
-    if any(words in message for words in UNUSABLE_FOLDER):
-        return "Set TORCHINDUCTOR_CACHE_DIR and TMPDIR to folders with room, in which files may be written and run."
     return ""
 
 

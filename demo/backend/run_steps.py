@@ -92,13 +92,16 @@ class Run:
             self.keep(status="failed", failure=refusal.failure)
         except BadInput:
             raise
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # a model of one's own may call sys.exit
             status, failure = failures.explain(error, self.phase, self.result)
             self.keep(status=status, failure=failure)
         return self.result_so_far()
 
     def result_so_far(self) -> RunResult:
-        return replace(self.result, caveats=(*self.caveats, *caveats.of_noise(self.result, self.unsettled)))
+        noise = caveats.of_noise(self.result, self.unsettled)
+        # What was busy before the timing may contradict what was busy in it.
+        known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
+        return replace(self.result, caveats=(*known, *noise))
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:
         self.phase = phase
@@ -346,7 +349,9 @@ class Run:
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
         against = (self.spec.dtype, reference, shares, fault)
-        self.keep(parity=parity.compare(self.eager_outputs, again, outputs, *against))
+        self.keep(parity=(found := parity.compare(self.eager_outputs, again, outputs, *against)))
+        if found.unknown:
+            self.caveats.append(Caveat("not_compared", {"reason": found.reason}))
         self.keep(end_to_end=workload.end_to_end(outputs))
         self.caveats += caveats.of_calls(workload, variants)
 
@@ -371,7 +376,7 @@ class Run:
         anyway. Before that the result so far is sent.
         """
         compiled, machine = self.result.compilation, self.result.environment
-        if compiled is None or machine is None or self.result.status != "ok":
+        if compiled is None or machine is None or self.result.status != "ok" or compiled.graphs == 0:
             return
         if self.job.kept_packages or not (compiled.cold or compiled.partly or self.job.cache_folder):
             return

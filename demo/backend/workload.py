@@ -1,7 +1,7 @@
 """`Workload`: a model on its device, and the inputs of the call that a run times. Each task has a subclass."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,8 +20,14 @@ Batch = dict[str, Any]
 
 
 def tensors(nested: Any) -> list[torch.Tensor]:
-    """Returns every tensor in nested containers, such as a model's outputs, in a fixed order."""
-    return [leaf for leaf in pytree.tree_leaves(nested) if isinstance(leaf, torch.Tensor)]
+    """Returns every tensor in nested containers and dataclasses, such as a model's outputs, in a fixed order."""
+    found: list[torch.Tensor] = []
+    for leaf in pytree.tree_leaves(nested):
+        if isinstance(leaf, torch.Tensor):
+            found.append(leaf)
+        elif is_dataclass(leaf):
+            found += tensors([getattr(leaf, part.name) for part in fields(leaf)])
+    return found
 
 
 def dtype_of(spec: RunSpec) -> torch.dtype:
@@ -30,8 +36,8 @@ def dtype_of(spec: RunSpec) -> torch.dtype:
 
 
 def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torch.Tensor:
-    """Copies an input to the device. float32 becomes the spec's dtype, a 4-D tensor gets the spec's memory format."""
-    moved = tensor.detach().to(device, dtype_of(spec) if tensor.dtype == torch.float32 else None)
+    """Copies an input to the device. Real numbers get the spec's dtype, a 4-D tensor gets the spec's memory format."""
+    moved = tensor.detach().to(device, dtype_of(spec) if tensor.is_floating_point() else None)
     channels_last = spec.channels_last and moved.dim() == 4
     return moved.contiguous(memory_format=torch.channels_last) if channels_last else moved
 

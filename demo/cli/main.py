@@ -36,6 +36,7 @@ from demo.store.published import current_commit
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Prints an expected error as one sentence on standard error."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # closed by the caller, as with >&-
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a C locale cannot print "×", and UTF-8 no broken file name
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

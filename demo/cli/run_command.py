@@ -95,7 +95,7 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunR
 
 def _passes(result: RunResult, least: float) -> bool:
     """Returns whether the lower end of the speed-up's interval is at least `least`, and prints it to standard error."""
-    known = verdict.outcome(result) not in (None, "void") and not result.outputs_differ
+    known = verdict.outcome(result) not in (None, "void") and not (result.outputs_differ or result.outputs_unknown)
     low = result.speedup.low if known and result.speedup is not None else 0.0
     passed = low >= least
     found = f"at least {low:.2f}×" if low else "not known"

@@ -30,12 +30,13 @@ WORDS = {
     "gpu_others": "Other processes that used this GPU as well: {count}.",
     "gpu_clock": "The GPU's clock was between {low} and {high} while it was timed, and can be {most}.",
     "gpu_slowed": "The GPU's driver lowered its clock ({reasons}).",
+    "not_compared": "Whether compiled computes the same as eager is not known. {reason}",
     "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
     "not_counted": "Earlier processes with other threads, versions or outputs, not counted here: {count}.",
 }
 """Sentences of caveats by their keys. A {name} in a sentence stands for a value."""
 IMPORTANT = (
-    "note", "no_graph", "same_tensor", "missing_weights", "compiles_itself", "cudagraphs",
+    "note", "no_graph", "same_tensor", "not_compared", "missing_weights", "compiles_itself", "cudagraphs",
     "fallbacks", "breaks", "not_counted"
 )  # fmt: skip
 """Keys of the caveats that change what a speed-up means, most important first."""

@@ -20,6 +20,11 @@ class Parity:
     task: dict[str, float] = field(default_factory=dict)
     """How far the predictions agree, as shares from 0 to 1: {'top5_agreement': 1.0}."""
 
+    @property
+    def unknown(self) -> bool:
+        """Whether nothing tells if the outputs agree: not compared, or too far apart to be told from roundings."""
+        return self.verdict == "not comparable" and self.max_abs_error is None
+
 
 @dataclass(frozen=True)
 class Label:
@@ -100,6 +105,5 @@ def difference_from_eager(parity: Parity | None) -> str:
     """Returns why the outputs of eager and compiled do not count as equal, as a clause; '' if they do."""
     if parity is None:
         return "was not compared with its own eager"
-    # "not comparable", but with a number: only the float64 reference is missing.
-    agrees = parity.verdict == "match" or (parity.verdict == "not comparable" and parity.max_abs_error is not None)
+    agrees = parity.verdict != "differ" and not parity.unknown
     return "" if agrees else f"is not known to agree with its own eager: {parity.reason}"

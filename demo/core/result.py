@@ -141,6 +141,11 @@ class RunResult:
         return self.parity is not None and self.parity.verdict == "differ"
 
     @property
+    def outputs_unknown(self) -> bool:
+        """Whether the outputs of compiled may be right or wrong, because they could not be compared."""
+        return self.parity is not None and self.parity.unknown
+
+    @property
     def oversubscribed(self) -> bool:
         """Whether torch used more threads during the timing than cores were free."""
         return self.environment is not None and self.environment.oversubscribed(self.machine_states)

@@ -66,7 +66,7 @@ model = model.to(fill("place")).eval()
 
 
 def moved(tensor):
-    return tensor.to(DEVICE, DTYPE if tensor.dtype == torch.float32 else None)
+    return tensor.to(DEVICE, DTYPE if tensor.is_floating_point() else None)
 
 
 model, inputs = model.to(DTYPE), torch.utils._pytree.tree_map_only(torch.Tensor, moved, inputs)

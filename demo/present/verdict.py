@@ -253,7 +253,7 @@ def worth(result: RunResult) -> str:
         calls = fmt.two_digits(even.calls if even.answers is None else even.images or 0)
         number = fmt.group_thousands(calls) if paid else fmt.count(calls, result.main)
         paid.append(f"{number} {start_name(compiled, state)}")
-    return f"Pays after {', '.join(paid)}"
+    return f"Pays after {', '.join(paid)}{', if its outputs are right' if result.outputs_unknown else ''}"
 
 
 def worth_why(result: RunResult) -> str:

@@ -259,6 +259,7 @@ def test_a_first_call_that_found_a_part_is_not_cold(misses, cached, partly, monk
     monkeypatch.setattr(compilation.CppPythonBindingsCodeCache, "cache", {KEY: None})
     log = compilation.CompileLog(cached)
     compilation.counters["inductor"].update(fxgraph_cache_hit=1 - misses, fxgraph_cache_miss=misses)
+    compilation.counters["stats"]["unique_graphs"] = 1
     found = log.compilation(SPEC, torch.device("cpu"), 3.0)
     assert found.partly is partly
     assert (found.cold or found.warm) is None if partly else (found.cold or found.warm).first_call_seconds == 3.0

@@ -75,9 +75,11 @@ NO_HEADER = CppCompileError(
         (NO_HEADER, "fatal error: Python.h: No such file or directory.", "-dev"),
         (ImportError("/tmp/a/cab.main.so: undefined symbol: gone"), "undefined symbol", "cache may be damaged: delete"),
         (RuntimeError("Failed to find C compiler. Please specify via CC"), "C compiler", "build-essential"),
+        (RuntimeError("g++: fatal error: Killed signal terminated program cc1plus"), "Killed signal", "free memory"),
+        (RuntimeError("cc1plus: fatal error: a.s: No space left on device"), "No space left", "folders with room"),
         (OSError("/tmp/me/ab/cab.so: failed to map segment from shared object"), "cab.so: failed", "TORCHINDUCTOR"),
     ],
-    ids=["header", "damaged cache", "compiler", "noexec"],
+    ids=["header", "damaged cache", "compiler", "killed compiler", "full disk", "noexec"],
 )
 def test_a_machine_that_cannot_build_is_named_as_the_cause(error: Exception, message: str, remedy: str) -> None:
     _, failure = explained(error, "compile", catalog.make_spec("shapes-vit", mode="max-autotune", device="cpu"))

@@ -35,6 +35,8 @@ from demo.backend.messages import Events, Job
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.core import catalog, codec, cores
+from demo.core.caveat import Caveat
+from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.progress import PHASES
 from demo.core.result import RunResult
@@ -287,6 +289,15 @@ def test_the_later_start_is_measured_if_this_one_compiled(
     run.compile_again()
     assert [codec.from_plain(RunResult, answer) for answer in sent] == [before] * measured
     assert (run.result.compilation.warm == CompileCost(0.5, {})) is measured
+
+
+@pytest.mark.parametrize(("free", "keys"), [(2.0, ["busy_cores"]), (0.2, [])], ids=["quiet", "taken"])
+def test_cores_busy_before_the_timing_are_no_caveat_if_threads_lacked_cores_in_it(free: float, keys: list[str]) -> None:
+    """ "1 of 2 is busy, 1 thread" contradicts fewer free cores than threads."""
+    run = Run(Job(SPEC), Events(io.StringIO()))
+    run.caveats = [Caveat("busy_cores", {"busy": 1, "cores": 2, "threads": 1})]
+    run.result = ok_result(machine_states=(HostSample(1.0, None, None, free),))
+    assert [one.key for one in run.result_so_far().caveats] == keys
 
 
 def test_random_weights_see_nothing() -> None:

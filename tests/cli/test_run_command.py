@@ -93,8 +93,9 @@ def test_ctrl_c_closes_the_run_with_130(fake: Any, capsys) -> None:
         ({"compiled": measurement(0.004)}, "1.05", 1, "Failed: the speed-up is at least 0.50×, asked 1.05×."),
         ({"parity": Parity("differ", 1.0, "")}, "1.05", 1, "Failed: the speed-up is not known, asked 1.05×."),
         ({"compiled": None}, "1.05", 1, "Failed: the speed-up is not known, asked 1.05×."),
+        ({"parity": Parity("not comparable", None, "")}, "1.05", 1, "Failed: the speed-up is not known, asked 1.05×."),
     ],
-    ids=["beyond the bound", "its near end is not", "slower", "other outputs", "no speed-up"],
+    ids=["beyond the bound", "its near end is not", "slower", "other outputs", "no speed-up", "outputs not compared"],
 )
 def test_a_build_fails_unless_the_speed_up_is_known(changes: Any, bound: str, code: int, words: str, fake: Any, capsys):
     fake(ok_result(**changes))

@@ -23,7 +23,7 @@ PARTLY = Compilation(2.0, "cold", 1, partly=True)
 SECOND = Compilation(2.0, "warm", 1, cold=dataclasses.replace(COLD, run_id="first"), warm=WARM)
 """A second run, which knows the cost of an empty cache from the first."""
 VOID = dataclasses.replace(BOTH, recompiles_while_timing=1)
-DIFFER = Parity("differ", 1.0, "")
+DIFFER, UNKNOWN = Parity("differ", 1.0, ""), Parity("not comparable", None, "")
 NEVER_KNOWN = "Compiled gives other outputs than eager: whether it pays is not known"
 BROKEN = ok_result(spec=dataclasses.replace(ok_result().spec, graph_break=True))
 
@@ -88,6 +88,10 @@ def test_the_stored_answer_without_breaks_stands_beside_it(seconds: float) -> No
         ({"compilation": PARTLY}, "Pays after 2 000 calls from a partly filled cache"),
         ({"compiled": measurement(0.004)}, "Never pays here"),
         ({"parity": DIFFER}, NEVER_KNOWN),
+        (
+            {"parity": UNKNOWN, "compilation": PARTLY},
+            "Pays after 2 000 calls from a partly filled cache, if its outputs are right",
+        ),
         ({"compilation": VOID}, "It was recompiled while it was timed: no figure holds"),
         ({"compilation": None}, ""),
     ],
@@ -98,6 +102,7 @@ def test_the_stored_answer_without_breaks_stands_beside_it(seconds: float) -> No
         "partly filled",
         "slower",
         "other outputs",
+        "outputs not compared",
         "void",
         "nothing compiled",
     ],

@@ -17,6 +17,7 @@ import torch
 from torch._dynamo import OptimizedModule
 from torch.utils import _pytree as pytree
 
+from demo.backend import compilation
 from demo.backend.failures import with_line
 from demo.backend.workload import Batch, Workload, dtype_of, on_device, tensors
 from demo.core.catalog import own_model_parts
@@ -31,6 +32,9 @@ class OwnModel(Workload):
 
     def make_batch(self) -> Batch:
         return self.inputs
+
+    def outputs(self, model: Any) -> Any:
+        return compilation.clone_outputs(tensors(self.call(model)()))  # cloning would not look into a dataclass
 
 
 def load(spec: RunSpec, device: torch.device) -> OwnModel:
@@ -51,7 +55,9 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
         case (torch.nn.Module() as model, given):
             pass
         case _:
-            raise BadInput(f"{called} returned an object of class {type(answer).__name__}. {EXPECTED}.")
+            parts = ", ".join(type(one).__name__ for one in answer) if isinstance(answer, tuple) else ""
+            what = f"({parts[:80]})" if parts else f"an object of class {type(answer).__name__}"
+            raise BadInput(f"{called} returned {what}. {EXPECTED}.")
     # Eager would be compiled, too. `Run.warm_up_eager` notes compiled functions that forward calls.
     if any(isinstance(one, OptimizedModule) or one._compiled_call_impl is not None for one in model.modules()):
         raise BadInput(f"The module of {called} is compiled already, or a part of it. Return it before torch.compile.")

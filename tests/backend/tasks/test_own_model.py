@@ -1,5 +1,6 @@
 """A user's own model: what its function may return, what is refused, and a whole run of one."""
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from support.own_workload import result_of
 
 from demo.backend import first_call
 from demo.backend.tasks import own_model
+from demo.backend.workload import tensors
 from demo.core import catalog
 from demo.core.measurement import CompileCost
 from demo.core.result import RunResult
@@ -16,7 +18,7 @@ from demo.core.spec import BadInput
 
 CPU = torch.device("cpu")
 SOURCE = """
-import collections, threading, torch
+import collections, dataclasses, threading, torch
 from neighbour import WIDTH
 
 def failing(): raise ValueError("no such size\\nmore")
@@ -50,6 +52,16 @@ class Helped(torch.nn.Module):
 def within(): return torch.nn.Sequential(torch.compile(Net())), {"input": X}
 def helped(): return Helped(), X
 
+@dataclasses.dataclass
+class Answer:
+    y: torch.Tensor
+class Wrapped(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(2, 2)
+    def forward(self, x): return Answer(self.inner(x))
+def wrapped(): return Wrapped(), torch.ones(1, 2, dtype=torch.float64)
+
 X = torch.ones(2, 3, 8, 8)
 def one(): return Net(), X
 def by_position(): return Net(), (X, {"more": [X]}, 2.0)
@@ -57,6 +69,9 @@ def by_name(): return Net(), {"x": X, "scale": 3}
 def by_mapping(): return Net(), collections.UserDict(x=X)
 def wave(): return Wave(), X
 def raising(): return Net(), torch.ones(2, 5, 8, 8)
+class Leaving(torch.nn.Linear):
+    def forward(self, x): raise SystemExit(3)
+def quitting(): return Leaving(2, 2), torch.ones(2)
 def half(): return Net().bfloat16(), X
 def alone(): return Net()
 def no_module(): return X, X
@@ -97,6 +112,14 @@ def test_nested_inputs_get_the_runs_formats(file: Path) -> None:
     assert workload.model.steps.dtype == torch.int64
 
 
+def test_outputs_in_a_dataclass_are_compared(file: Path) -> None:
+    workload = load(file, "wrapped")  # with inputs of float64, which become float32 as the weights do
+    (own,) = workload.outputs(workload.model)
+    assert own.dtype == torch.float32
+    (exact,) = tensors(workload.exact_outputs(copy.deepcopy(workload.model).double()))
+    assert torch.allclose(own.double(), exact)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_weights_get_the_runs_dtype_unless_they_are_complex(dtype: str, file: Path) -> None:
     assert load(file, "half", dtype=dtype).eager()["y"].dtype == getattr(torch, dtype)
@@ -110,7 +133,7 @@ def test_weights_get_the_runs_dtype_unless_they_are_complex(dtype: str, file: Pa
         ("missing", "has no function missing"),
         ("no_function", "has no function no_function"),
         ("alone", "returned an object of class Net. It must return (module, inputs)"),
-        ("no_module", "returned an object of class tuple. It must return"),
+        ("no_module", "returned (Tensor, Tensor). It must return"),
         ("no_tensor", "hold no tensor. It must return"),
         ("misfit", "do not fit its module's forward: missing a required argument: 'x'"),
         ("failing", "failed: ValueError: no such size (mine.py, line 5)"),
@@ -150,7 +173,8 @@ def test_a_part_that_compiles_itself_is_a_caveat(file: Path, monkeypatch) -> Non
     assert result.status == "ok" and "compiles_itself" in [caveat.key for caveat in result.caveats]
 
 
-def test_a_forward_that_fails_is_named_with_its_line(file: Path) -> None:
-    result = run_of(file, "raising")
+@pytest.mark.parametrize("function", ["raising", "quitting"])
+def test_a_forward_that_fails_is_named_with_its_line(function: str, file: Path) -> None:
+    result = run_of(file, function)
     assert (result.status, result.failure.stage) == ("failed", "warm up")
     assert "(mine.py, line " in result.failure.message and "your function returns" in result.failure.remedy
