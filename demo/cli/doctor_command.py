@@ -58,7 +58,7 @@ def _machine() -> tuple[HostInfo | None, list[str]]:
 def compile_problems() -> list[str]:
     """Returns why a run could not compile and load C++ code: one sentence, or none."""
     with child_process("demo.backend.machine_probe") as child:
-        code, lines = child.exit_code(None), child.output()
+        code, lines = child.exit_code(None) or 0, child.output()
     problem = lines[-1] if lines else f"A process that loads a small C++ extension {ending(code)}."
     return [] if problem == "nothing" else [problem]
 
