@@ -20,11 +20,11 @@ Batch = dict[str, Any]
 
 
 def tensors(nested: Any) -> list[torch.Tensor]:
-    """Returns every tensor in nested containers and dataclasses, such as a model's outputs, in a fixed order."""
+    """Returns every tensor in nested containers and dataclasses in a fixed order, a sparse one as a dense copy."""
     found: list[torch.Tensor] = []
     for leaf in pytree.tree_leaves(nested):
         if isinstance(leaf, torch.Tensor):
-            found.append(leaf)
+            found.append(leaf if leaf.layout == torch.strided else leaf.to_dense())
         elif is_dataclass(leaf):
             found += tensors([getattr(leaf, part.name) for part in fields(leaf)])
     return found

@@ -143,7 +143,7 @@ class RunResult:
     @property
     def outputs_unknown(self) -> bool:
         """Whether the outputs of compiled may be right or wrong, because they could not be compared."""
-        return self.parity is not None and self.parity.unknown
+        return self.parity is None or self.parity.unknown
 
     @property
     def oversubscribed(self) -> bool:

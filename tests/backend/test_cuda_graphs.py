@@ -74,7 +74,7 @@ def test_outputs_that_are_kept_outlive_the_next_call(graphs: CudaGraphs) -> None
     model, batch = torch.nn.Linear(2, 2), {"input": torch.ones(1, 2)}
     compiled, workload = graphs.compile(model), workload_of(model, **batch)
     with torch.no_grad():
-        lost, kept = compiled(**batch), workload.outputs(compiled)
+        lost, (kept,) = compiled(**batch), workload.outputs(compiled)
         compiled(**batch)
         assert lost.isnan().all() and kept.isfinite().all()
         with pytest.raises(RuntimeError, match="overwritten"):

@@ -59,7 +59,7 @@ class Wrapped(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = torch.nn.Linear(2, 2)
-    def forward(self, x): return Answer(self.inner(x))
+    def forward(self, x): return Answer(self.inner(x).to_sparse())
 def wrapped(): return Wrapped(), torch.ones(1, 2, dtype=torch.float64)
 
 X = torch.ones(2, 3, 8, 8)
