@@ -1,1 +1,1 @@
-"""One run, seen from the app: starts its process, watches it, cancels it, estimates how long it takes."""
+"""What the app does with a run: starts its processes, watches and cancels them, and forecasts its duration."""

@@ -1,8 +1,8 @@
 """The environment variables of the processes that the app starts.
 
 On a Hugging Face Space visitors choose what a process loads, so it gets only the variables in `NEEDED` and no token.
-Not covered: a process has the app's user, files and network. Root with the capability to trace processes may still read
-the app's environment.
+Not covered: a process has the app's user, files and network. A root process that may trace others can still read the
+app's environment.
 """
 
 import contextlib
@@ -35,8 +35,8 @@ cache, which later visitors' runs share.
 SPIN_COUNT = "3000"
 """How often a waiting OpenMP thread looks for work before it sleeps.
 
-Without this bound all threads spin while one waits for its core. Measured with one of two cores taken: a call of 10 ms
-took 1.5 s without the bound and 0.05 s with it. On an idle machine the bound costs nothing.
+Without this bound all threads spin while one waits for its core. While another program used one of two cores, a call
+of 10 ms took 1.5 s without the bound and 0.05 s with it. On an idle machine the bound costs nothing.
 """
 PR_SET_DUMPABLE = 4
 
@@ -72,9 +72,9 @@ def inductor_folder() -> Path:
 
 
 def share_headers(folder: str) -> None:
-    """Links inductor's folder into `folder`, the temporary files of one process.
+    """Puts a link to `inductor_folder()` into `folder`, which holds one process's temporary files.
 
-    Inductor looks for its precompiled C++ headers there. Without the link each process takes seconds to compile them.
+    Inductor looks in `folder` for precompiled C++ headers. Without the link each process compiles them for seconds.
     """
     shared = inductor_folder()
     with contextlib.suppress(OSError):

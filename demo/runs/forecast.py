@@ -1,6 +1,6 @@
 """Forecasts how long a run or a sweep will take.
 
-With earlier runs of the same settings on this machine: their median. Else a rough guess from the number of parameters.
+A forecast is the median of earlier runs with the same settings on this machine, else a guess by the parameter count.
 Not covered: a filled compile cache, the download of weights, and other programs' load.
 """
 
@@ -38,7 +38,7 @@ class SweepForecast:
     cells: int
     seconds: float
     guessed: int
-    """How many of the cells have only a rough guess."""
+    """How many of the `cells`, the sweep's runs, have only a rough guess."""
 
 
 def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult]) -> Forecast | None:

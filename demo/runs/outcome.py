@@ -1,4 +1,4 @@
-"""A run as the app sees it: its job, its progress, the result if its process gives none, and what earlier runs add."""
+"""The app's side of a run: job, progress, a result if the process gives none, and what stored runs add."""
 
 import contextlib
 import dataclasses
@@ -34,12 +34,12 @@ class Files:
     trace: Path | None = None
     """The profiler's trace, for Perfetto."""
     package: Path | None = None
-    """The model that AOTInductor compiled, with compiler "aot"."""
+    """The package that AOTInductor builds; only with compiler "aot"."""
     kept_packages: Path | None = None
     """A folder that keeps AOTInductor's package, so that the next process of the same spec need not build it."""
 
     def existing(self) -> "Files":
-        """Returns the same paths, but None for files that are not on the disk."""
+        """Returns the paths of files that are on the disk; None for the others and for a folder."""
         return Files(**{name: file for name, file in vars(self).items() if file is not None and file.is_file()})
 
 
@@ -48,7 +48,7 @@ NO_FILES = Files()
 
 @dataclass
 class OngoingRun:
-    """One process of a run, while it goes on. Its methods make the result if the process gives none."""
+    """A process of a run, while it goes on. If it gives no result, as after a crash, a method here makes one."""
 
     spec: RunSpec
     input_file: Path | None = None
@@ -56,24 +56,24 @@ class OngoingRun:
     cancel: threading.Event | None = None
     threads: int | None = None
     exactly: bool = False
-    """Whether the run is refused if fewer cores than `threads` are free; else it gets fewer threads."""
+    """Whether the run is refused if fewer cores than `threads` are free. If False, it then gets fewer threads."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     started_at: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     begun: float = field(default_factory=time.monotonic)
     progress: Progress = field(default_factory=lambda: Progress("start", 0.0, 0.0))
     progress_at: float = 0.0
-    """When `progress` came, in seconds since the beginning."""
+    """When `progress` came, in seconds since `begun`."""
     answer: RunResult | None = None
-    """The result, once only its first call with a filled compile cache is missing. A failure after that keeps it."""
+    """The result, once only the first call with a filled compile cache is left to time. It stays if that call fails."""
 
     @property
     def elapsed_seconds(self) -> float:
         return time.monotonic() - self.begun
 
     def progress_after(self, elapsed: float, new: Progress | None = None) -> Progress:
-        """Takes a `new` progress, if any, and returns the latest one with its times as of `elapsed` seconds.
+        """Returns the latest progress, with its times as of `elapsed` seconds after `begun`.
 
-        The remaining time counts down and becomes None at 0.
+        `new`, if given, becomes the latest. The remaining time counts down and becomes None at 0.
         """
         if new is not None:
             self.progress, self.progress_at = new, elapsed
@@ -150,9 +150,9 @@ class OngoingRun:
 
 
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
-    """Returns the result with the compile cost that it lacks, with an empty or a filled cache, from an earlier run.
+    """Adds the cost of a compile with an empty or a filled cache, if the result lacks it, from an earlier run.
 
-    A user's own model gets none: its file may have changed. Raises HistoryError.
+    Adds none for a user's own model, whose file may have changed. Raises HistoryError if the history is unreadable.
     """
     compilation = result.compilation
     if compilation is None or (compilation.cold and compilation.warm) or result.spec.task == OWN_MODEL:
@@ -163,9 +163,9 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
 
 
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
-    """Returns the result with what its speed-up includes: earlier processes, and how much processes differ.
+    """Adds to the result the earlier processes over which its speed-up is pooled, and the spread between processes.
 
-    `earlier` are processes of the same run, which the history may lack.
+    `earlier` are the previous processes of the same run. The history may lack them.
     """
     if result.speedup is None:
         return result
@@ -183,9 +183,9 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
 
 
 def with_answer_without_breaks(result: RunResult, history: History) -> RunResult:
-    """Adds the latest stored speed-up without graph breaks to a result whose breaks were added on purpose.
+    """Adds, if the spec asks for added graph breaks, the latest stored speed-up of the same settings without them.
 
-    Returns any other result as it is. Raises HistoryError.
+    Returns any other result as it is. Raises HistoryError if the history is unreadable.
     """
     if not result.spec.graph_break:
         return result

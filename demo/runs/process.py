@@ -1,4 +1,4 @@
-"""Starts and ends child processes. A worker is the child of a run: it sends its events through a pipe.
+"""Starts and ends child processes. A worker is a child that does one run and sends events through a pipe.
 
 A child ends with the app, even if the app is killed: another process, the lifeline, then kills what the child started
 and removes its files. When memory runs out, Linux kills the child before the app.
@@ -68,13 +68,13 @@ class Child:
         return self._process.poll()
 
     def exit_code(self, seconds: float | None = EXIT_SECONDS) -> int | None:
-        """Returns the exit code after at most `seconds` (None: for ever); None if the process still runs."""
+        """Waits at most `seconds` (None: no limit). Returns the exit code; None if the process still runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None
 
     def output(self) -> list[str]:
-        """Returns the lines of standard output. Call it after the process has ended: both share the file's position."""
+        """Returns the lines of standard output. Call it after the process has ended: this moves its write position."""
         self._output.seek(0)
         return self._output.read().decode(errors="replace").splitlines()
 
@@ -135,7 +135,7 @@ class Worker:
         self.machine: HostInfo | None = None
         """The machine as the process reports it once it has imported its libraries; None before."""
         self.unreadable = False
-        """Whether a message was too long or no event. A message cut short does not count: its process has died."""
+        """Whether a message was too long or no valid event. A half-sent one does not count: the process has died."""
         self.ready = threading.Event()
         """Set when the process has imported its libraries, or has ended."""
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()

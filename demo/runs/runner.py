@@ -32,10 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 class Runner:
-    """Runs specs one after another, each in a process of its own, and stores every result in the history, if any."""
+    """Runs specs one after another, each repeat in its own process, and stores each result unless `history` is None."""
 
     def __init__(self, history: History | None, spare: bool = False, worker_module: str = WORKER_MODULE) -> None:
-        """First stores the runs of an app that was killed. With `spare` a worker always waits for the next run."""
+        """Calls `history.recover`. With `spare`, a started worker always waits for the next run."""
         self.timeout_seconds = limits.current().seconds
         self._history = history
         self._worker_module = worker_module
@@ -87,13 +87,13 @@ class Runner:
     ) -> Generator[Progress | RunResult, None, None]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
-        - `cancel` ends the run as 'cancelled' when set, as does closing the generator. Closing the runner ends it as
+        - `cancel`, once set, ends the run as 'cancelled'. Closing the generator does so, too. `close` ends the run as
           'interrupted'.
-        - `earlier` are processes that count for `spec.repeats`; at least one more runs. The result of each is stored.
-          The last one is yielded, or the first that cannot count for a speed-up, such as a failure.
+        - `earlier` are processes that already count towards `spec.repeats`; at least one more runs. Each result is
+          stored. The last one is yielded, or the first that no speed-up may use, such as a failure.
         - `to_come` is how many runs the caller will start next.
-        - `threads` is for a CPU and a spec without threads. Each process has this number, or fewer if other programs
-          take cores. None: the first process takes the free cores. If a repeat finds fewer, the run ends with the
+        - `threads` is for a CPU and a spec without threads. Each process uses this number, or fewer if other programs
+          use cores. None: the first process uses all free cores. If a later one finds fewer, the run ends with the
           result so far.
 
         Raises BadInput if the worker refuses the run; then nothing is stored.
@@ -171,7 +171,7 @@ class Runner:
     def _on_worker(self, run: OngoingRun) -> Generator[Event | None, None, None]:
         """Gives the job to a worker, yields the worker's events up to a result, and closes the worker.
 
-        Yields None if 0.2 s pass without an event: a Gradio handler notices a cancel only when it yields.
+        Yields None after 0.2 s without an event, because a Gradio handler can be cancelled only when it yields.
         """
         with contextlib.ExitStack() as stack:
             try:
@@ -232,7 +232,7 @@ class Runner:
 
 
 def _over_repeats(progress: Progress, repeats: range, repeat: int, before: float) -> Progress:
-    """Returns one process's progress as that of the whole run, whose earlier processes took `before` seconds."""
+    """Turns one repeat's progress into that of the whole run, whose earlier repeats took `before` seconds."""
     ended, to_come = repeat - repeats[0], repeats[-1] - repeat
     remaining = progress.remaining_seconds
     if to_come:  # how long the next processes take is known once one has ended

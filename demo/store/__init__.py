@@ -1,1 +1,1 @@
-"""What is kept between runs: the history, the published and measured tables, exports."""
+"""Stores and exports results, and reads the tables of published and measured latencies."""

@@ -19,7 +19,7 @@ FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_VERSION = 3
 """Version of the table and of the JSON in it, kept in SQLite's `user_version`."""
 BUSY_SECONDS = 30.0
-"""How long a process waits while another one writes. A write takes milliseconds, on a busy disk seconds."""
+"""How long a process waits for another one's write before it fails. A write takes milliseconds to seconds."""
 PAGE_BYTES = 4096
 """SQLite's default size of a page."""
 TABLE = """
@@ -39,11 +39,11 @@ CREATE TABLE IF NOT EXISTS results (
 CREATE INDEX IF NOT EXISTS results_by_words ON results (started_at, words);  -- a search reads nothing else
 """
 _FILE_ERRORS = (0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-"""SQLite's error codes after which the file is checked for damage. `_prepare` raises an error without a code: 0."""
+"""SQLite's error codes that may mean a damaged file. 0 stands for an error without a code, such as `_prepare`'s."""
 
 
 class HistoryError(Exception):
-    """Raised if the file of results cannot be read or written. The message is sentences that say what to do."""
+    """Raised if the file of results cannot be read or written. The message tells the user what to do."""
 
 
 class SetAside(HistoryError):
@@ -52,10 +52,10 @@ class SetAside(HistoryError):
 
 @contextmanager
 def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
-    """Yields a connection in which each statement commits by itself and texts are read as bytes.
+    """Yields a connection that commits each statement by itself and returns texts as bytes.
 
-    `purpose` is 'stored', 'read' or 'deleted'. Only 'stored' creates a missing file. For 'read' and 'deleted' a missing
-    file is an empty table in memory. Errors of SQLite and of the system become HistoryError, also in the `with` body.
+    `purpose` is 'stored', 'read' or 'deleted'. If the file is missing, 'stored' creates it; the other two
+    get an empty table in memory. Errors of SQLite or the system, also in the `with` body, become HistoryError.
     """
     try:
         if purpose != "stored" and not path.exists():
@@ -111,9 +111,9 @@ def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
 
 
 def _set_aside_unusable(path: Path, error: Exception) -> None:
-    """Renames a damaged or older file together with its log, then raises SetAside.
+    """Renames a damaged file, or one of an older version, with its write-ahead log; then raises SetAside.
 
-    Returns without an error if the file is usable or cannot be renamed.
+    Returns without an error if `_find_fault` finds none or the file cannot be renamed.
     """
     with contextlib.suppress(OSError), lock(path.parent):  # after an OSError the caller reports `error`
         if not (fault := _find_fault(path)):  # also if another process has just renamed the file
@@ -128,9 +128,7 @@ def _set_aside_unusable(path: Path, error: Exception) -> None:
 
 
 def _find_fault(path: Path) -> str:
-    """Returns 'damaged', 'version-2' for a file of this program's older version 2, or '' for a usable file and for
-    another program's file.
-    """
+    """Returns 'damaged', 'version-2' (this program's, but older), or '' (usable, newer or another program's)."""
     try:
         with contextlib.closing(_connect(path)) as database:
             version, tables = _version(database)

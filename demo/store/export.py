@@ -86,7 +86,7 @@ EXPORTED: dict[str, tuple[str, str]] = {
     **_generation("eager"),
     **_generation("compiled"),
 }
-"""The columns of a table of runs. Each has its pandas type and its path in `to_json(result)`."""
+"""The columns of an exported table of results: for each its pandas type and its path in `to_json(result)`."""
 COLUMN_TYPES = {name: kind for name, (kind, _) in EXPORTED.items()}
 
 
@@ -99,7 +99,7 @@ def check_place(path: Path, what: str) -> None:
 
 
 def row(result: RunResult) -> dict[str, Any]:
-    """Returns the values of a result by column of `EXPORTED`; None: not measured, or no option of the task."""
+    """Returns a value for each column of `EXPORTED`; None if it was not measured or the task has no such option."""
     data, values = to_json(result), {}
     for name, (kind, path) in EXPORTED.items():
         value: Any = data
@@ -152,9 +152,9 @@ def json_lines(results: Iterable[RunResult]) -> Iterator[str]:
 # CSV
 
 _FORMULA = re.compile(r"'*\s*[=+\-@＝＋－＠]")
-"""Matches a cell that a spreadsheet runs as a formula: =, +, -, @ or a full-width form of these, after white space.
+"""Matches a text that a spreadsheet runs as a formula: it begins, after spaces, with =, +, -, @ or a full-width form.
 
-Apostrophes in front match too. Else `unescape_formula` would remove one that `escape_formula` had not added.
+Apostrophes in front match too, so that `unescape_formula` removes only one that `escape_formula` added.
 """
 
 
@@ -168,7 +168,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def escape_formula(value: Any) -> Any:
-    """Returns the value; a text that a spreadsheet would run as a formula gets an apostrophe in front."""
+    """Puts an apostrophe before a text that a spreadsheet would run, and makes carriage returns spaces."""
     if not isinstance(value, str):
         return value
     text = value.replace("\r", " ")  # the csv module does not quote \r, and readers end the line there
@@ -176,5 +176,5 @@ def escape_formula(value: Any) -> Any:
 
 
 def unescape_formula(cell: str) -> str:
-    """Undoes `escape_formula`, except for its spaces in place of carriage returns."""
+    """Removes the apostrophe that `escape_formula` added. Does not restore carriage returns."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

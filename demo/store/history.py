@@ -1,7 +1,7 @@
-"""Stores every result, also of failed runs, in one SQLite file of the user.
+"""Stores every result, also of failed runs, in the user's SQLite file.
 
-A run in progress has a locked file beside it, which holds the result 'interrupted'. If the run's process dies, the
-kernel releases the lock, and the next program stores that result.
+For each run in progress, a locked file holds the result to store if the program dies: usually 'interrupted'. At its
+death the kernel releases the lock, and the program's next start stores that result.
 Not covered: network file systems on which a `flock` lock does not hold on other machines.
 """
 
@@ -31,7 +31,7 @@ MAX_SEARCHED = 10_000
 """How many of the newest results a search looks into."""
 MAX_WORDS = 20
 _CACHED_RESULTS = 256
-"""How many results stay in memory. A list that is shown again then does not compute their intervals again."""
+"""How many results stay in memory, so that showing a list again does not compute their intervals again."""
 _SAME_MACHINE = "device_name = :device_name AND torch = :torch"
 _SAME_MODEL = "checkpoint = :checkpoint AND batch_size = :batch_size AND mode = :mode AND dtype = :dtype"
 _NEWEST_FIRST = "ORDER BY started_at DESC, rowid DESC"
@@ -87,7 +87,7 @@ class History:
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> list[RunResult]:
-        """Returns the results of `each` as a list, which takes up to some hundred kilobytes for each."""
+        """Returns the results of `each` as a list. A result takes up to a few hundred kilobytes of memory."""
         return list(self.each(limit, search, checkpoints))
 
     def each(
@@ -95,7 +95,7 @@ class History:
     ) -> Iterator[RunResult]:
         """Yields the newest `limit` results (None: all), newest first. Skips and logs a row that cannot be read.
 
-        `search` keeps results whose `_search_text` contains each of its words, among the newest `MAX_SEARCHED`.
+        `search` keeps, of the newest `MAX_SEARCHED` results, those whose `_search_text` contains all its words.
         `checkpoints` keeps results of these checkpoints (None: of all). Raises BadInput for over `MAX_WORDS` words.
         """
         return islice(self._readable(search, checkpoints), limit)
@@ -114,7 +114,7 @@ class History:
                     _log.warning("%s: the row %r cannot be read and is skipped: %s", self.path, row[0], error)
 
     def count(self, search: str = "") -> int:
-        """Returns the number of stored results that `search` keeps, including unreadable ones. Raises BadInput."""
+        """Counts the results that `search` keeps as in `each`, also unreadable ones. Raises BadInput as `each` does."""
         return len(self._row_ids(search))
 
     def _row_ids(self, search: str, checkpoints: Collection[str] | None = None) -> list[int]:
@@ -138,8 +138,7 @@ class History:
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
         """Returns the newest compile costs of runs with the spec, threads, versions and device of `like`.
 
-        The keys are 'cold' for an empty compile cache and 'warm' for a filled one; a key is missing if no run tells.
-        Timing options of the spec may differ.
+        Keys: 'cold' (empty compile cache) and 'warm' (filled), each if a run measured it. Timing options may differ.
         """
         asked = compiled_spec(like.spec), versions(like)
         found: dict[str, CompileCost] = {}
@@ -157,9 +156,9 @@ class History:
         return found
 
     def reruns(self, like: RunResult, same_model: bool = False) -> list[StoredRun]:
-        """Returns the newest other runs with a speed-up on the device and with the torch of `like`.
+        """Returns the newest other runs with the device and torch of `like`, if `dump_rerun` allows their use.
 
-        With `same_model` they also have its checkpoint, batch size, mode and number format.
+        With `same_model`, also checkpoint, batch size, mode and number format are those of `like`.
         """
         others = f"{_SAME_MACHINE} AND id <> :id AND typeof(rerun) = 'text'"
         others += f" AND {_SAME_MODEL}" if same_model else ""
@@ -171,7 +170,7 @@ class History:
         return [value for (value,) in self._read(newest, _searched_columns(like) | {"id": like.id})]
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Deletes the results with these ids, also their bytes on the disk, and returns how many there were."""
+        """Deletes the results with these ids, erases their bytes in the file, and returns how many it deleted."""
         named = [_escape_surrogates(id) for id in ids]
         with self._database("deleted") as database:
             database.execute("PRAGMA secure_delete = ON")
@@ -233,9 +232,9 @@ class History:
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
-        """Opens the database as `open_database`, and keeps the message of SetAside for the next `append`.
+        """Opens the database as `open_database` does, and keeps a SetAside's message for the next `append` to return.
 
-        A reader may hide the error from the user; `append` does not.
+        The user then learns of it even if a caller that only reads hides the error.
         """
         try:
             with open_database(self.path, purpose) as database:

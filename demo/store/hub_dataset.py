@@ -1,8 +1,8 @@
 """Pushes each result to a dataset on the Hugging Face Hub, if `WORTH_COMPILING_DATASET` names a dataset.
 
-This is for a machine whose disk does not last, such as a Space. The page still reads the local history only, and no run
-waits for the Hub: results wait in a local folder for the next push.
-Not covered: a disk that is lost before the next push. A run that is deleted here stays in the dataset.
+For a machine whose disk does not last, such as a Space. The app still reads the local history only. No run waits for
+the Hub: results wait in a local folder for the next push.
+Not covered: a disk lost before the next push, and deletion: a result deleted from the history stays in the dataset.
 """
 
 import logging
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 def dataset_name() -> str:
-    """Returns the dataset that the variable names, 'owner/name'; '' if none. Raises BadInput for another form."""
+    """Returns `WORTH_COMPILING_DATASET`, 'owner/name'; '' if it is not set. Raises BadInput for another form."""
     name = os.environ.get(VARIABLE, "")
     if name and not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         raise BadInput(f"{VARIABLE} must name a dataset as owner/name. Given: {name[:80]!r}.")
@@ -40,7 +40,7 @@ def dataset_name() -> str:
 
 @contextmanager
 def open_history() -> Iterator[History]:
-    """Yields the user's history, which also pushes to the dataset if there is a `dataset_name`. Raises BadInput."""
+    """Yields the user's history: a `PushedHistory` if there is a `dataset_name`, which may raise BadInput."""
     if not (dataset := dataset_name()):
         yield History()
         return
@@ -51,7 +51,7 @@ def open_history() -> Iterator[History]:
 class PushedHistory(History):
     """A history that also writes each result to a folder, which huggingface_hub pushes every `EVERY_MINUTES`.
 
-    A result becomes the files runs/DAY/ID.json and rows/DAY/ID.parquet, which has the columns of an export.
+    A result becomes runs/DAY/ID.json and, unless it is void, rows/DAY/ID.parquet with the columns of an export.
     """
 
     def __init__(self, dataset: str) -> None:

@@ -29,7 +29,7 @@ OOM = "OOM"
 """Stands in place of a time if the run was out of memory, as in the guide's tables."""
 MEASURED_FOLDER = catalog.ASSETS / "measured"
 SUBSET = "measured"
-"""First word of the `subset` of this project's rows."""
+"""First word of `PublishedRow.subset` in this project's rows."""
 _GUIDES = {"release": "torch 2.0.1", "nightly": "torch 2.1 nightly", "reduce-overhead": "reduce-overhead"}
 """Titles of the guide's tables, by `subset`."""
 _WORDS = {"compiler aot": "package (AOTInductor)", "scope layers": "layer by layer"}
@@ -38,14 +38,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """The times of a checkpoint on a device with some settings, from the Transformers guide or from this project.
+    """One checkpoint's times on one device with one setting, from the Transformers guide or from this project.
 
-    A time is the mean of 300 calls in the guide, `RunResult.latencies` in this project, and None if the run was out of
-    memory. The fields after `speedup` are empty in the guide's rows.
+    In the guide a time is the mean of 300 calls, in this project one of `RunResult.latencies`. None: out of memory.
+    The fields after `speedup` are empty in the guide's rows.
     """
 
     subset: str
-    """In the guide 'release', 'nightly' or 'reduce-overhead'; in this project's tables such as 'measured float16'."""
+    """'release', 'nightly' or 'reduce-overhead' in the guide; for example 'measured float16' in this project."""
     gpu: str
     torch: str
     mode: str
@@ -70,9 +70,9 @@ class PublishedRow:
     date: str = ""
     """In UTC: '2026-11-21'."""
     speedup_basis: str = ""
-    """Where the interval's spread between processes comes from, as in `RunResult.speedup.basis`."""
+    """How the spread between processes, which the interval includes, is known: a value of `Comparison.basis`."""
     repeats: int | None = None
-    """Number of processes that the speed-up includes."""
+    """Number of processes over which the speed-up is pooled."""
     threads: int | None = None
     """Threads of torch; None on a GPU."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -112,7 +112,7 @@ def guide_rows() -> tuple[PublishedRow, ...]:
 
 
 def all_rows() -> tuple[PublishedRow, ...]:
-    """Returns the guide's rows, then this project's, whose files are read anew."""
+    """Returns the guide's rows, then this project's. Each call reads this project's files again."""
     return (*guide_rows(), *measured_rows())
 
 
@@ -120,8 +120,8 @@ def all_rows() -> tuple[PublishedRow, ...]:
 def faults() -> list[dict[str, Any]]:
     """Returns the known faults of the guide, each a dict with 'id', 'note', 'source' and 'rows'.
 
-    'source' is the place in the guide. 'rows' are the values by column that the faulty rows have; None: all rows have
-    the fault.
+    'source' is the place in the guide. 'rows' maps columns to values: a row with all these values has the fault. It
+    is None for a fault of the guide's text or of whole tables.
     """
     return list(json.loads((_GUIDE_FOLDER / "faults.json").read_text(encoding="utf-8")))
 
@@ -149,9 +149,9 @@ def select(
     task: str | None = None,
     model: str | None = None,
 ) -> list[PublishedRow]:
-    """Returns the rows that match every filter, ignoring case; None or '' is no filter.
+    """Returns the rows that match every filter, ignoring case; None or '' matches all rows.
 
-    `model` is a part of a model's or checkpoint's name. Raises BadInput if no row has the value of any other filter.
+    `model` is a part of a model's or checkpoint's name. Raises BadInput if another filter's value is in no row.
     """
     every = found = list(rows)
     for column, wanted in (("subset", subset), ("gpu", gpu), ("batch_size", batch_size), ("task", task)):

@@ -1,7 +1,7 @@
-"""What stored runs add to a new result, because two processes differ by more than one process can tell.
+"""What stored runs add to a new result: speed-ups differ between processes, and one process cannot tell how much.
 
-- Stored runs with the settings of the new run: its speed-up includes them (`earlier_processes`).
-- Stored runs of other settings, repeated on this machine: how much processes differ (`spread`).
+- Stored runs with the new run's settings: the speed-up is pooled over them, too (`earlier_processes`).
+- Stored runs with other settings, each repeated on this machine: they tell how much processes differ (`spread`).
 
 Not covered: changes from day to day, unless the runs are of several days; a user's own model, whose file may change.
 """
@@ -24,9 +24,9 @@ from demo.core.stats import Interval
 NEWEST = 300
 """How many of the newest stored runs are read for a new result."""
 MIN_FREEDOM = 5
-"""Degrees of freedom from which stored runs tell the spread: a few runs often differ little by chance."""
+"""Degrees of freedom that stored runs need to tell the spread: a few runs often differ little by chance."""
 MOST_PROCESSES = 30
-"""How many processes a speed-up includes at most: the new run's and the newest earlier ones."""
+"""Over how many processes a speed-up is pooled at most: the new run's and the newest earlier ones."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,11 +36,11 @@ class StoredRun:
     id: str
     spec: RunSpec
     settings: tuple[object, ...]
-    """Protocol, versions, threads and verdict on the outputs. Reruns have equal `spec` and `settings`."""
+    """Protocol, `versions(result)` and `parity.verdict`. Runs with equal `spec` and `settings` are reruns."""
     within: Interval
-    """The speed-up by the run's own process alone."""
+    """The speed-up with its interval, from the run's own process alone."""
     process: ProcessResult | None = None
-    """The latencies that later speed-ups include; None if they may not."""
+    """The process's times, for the speed-ups of later runs; None if those may not be pooled over it."""
 
 
 _VERSIONS = ("transformers", "threads", "driver", "triton", "python")
@@ -71,8 +71,8 @@ def rerun_of(result: RunResult) -> StoredRun | None:
 def dump_rerun(result: RunResult) -> str | None:
     """Returns the JSON of a `StoredRun`; None if no later result may use the run.
 
-    These are failed runs, runs of a user's own model, whose file may change, and runs whose compiled outputs differ
-    from eager's: wrong code may be fast or slow.
+    It may not if the run failed or has no speed-up, if the model is the user's own (its file may change), or if the
+    outputs of compiled and eager differ (wrong code may be fast or slow).
     """
     rerun = rerun_of(result)
     if rerun is None or result.status != "ok" or result.spec.task == OWN_MODEL or rerun.settings[-1] == "differ":
@@ -91,10 +91,10 @@ def load_rerun(text: bytes) -> StoredRun | None:
 def earlier_processes(
     result: RunResult, stored: Iterable[StoredRun], deleted: Sequence[ProcessResult] = ()
 ) -> tuple[ProcessResult, ...]:
-    """Returns the earlier processes that the speed-up of `result` includes, oldest first.
+    """Returns the earlier processes over which the speed-up of `result` is pooled, too; oldest first.
 
-    They are those of `stored` (newest first) with the same spec, versions, threads and verdict on the outputs.
-    `deleted` are processes of a repeated run that are no longer stored, because the user has deleted them.
+    They are those of `stored` (newest first) with the `spec` and `settings` of `result`, and those of `deleted`:
+    earlier processes of the same repeated run that are not in the history, for example deleted ones.
     """
     own = rerun_of(result)
     if own is None:
@@ -107,9 +107,9 @@ def earlier_processes(
 
 
 def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
-    """Returns how much speed-ups differ between processes: by the repeated settings in `stored`, else `ASSUMED`.
+    """Returns how much speed-ups differ between reruns in `stored`; `ASSUMED` if there are too few reruns.
 
-    `stored` are runs on the device and with the torch of `result`. Those with the settings of `result` do not count.
+    `stored` are runs with the device and torch of `result`. Reruns of `result` itself do not count.
     """
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
     for run in stored:
@@ -129,7 +129,7 @@ def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
 def deviation(groups: Sequence[Sequence[Interval]]) -> float:
     """Returns the pooled standard deviation of log speed-ups within groups of reruns.
 
-    The part that the runs' own intervals explain is subtracted. At least one group must have two runs.
+    The mean variance within one run, taken from its 95 % interval, is subtracted. At least one group needs two runs.
     """
     squares = sum(np.var(np.log([run.ratio for run in group])) * len(group) for group in groups)
     freedom = sum(len(group) - 1 for group in groups)
