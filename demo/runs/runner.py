@@ -185,6 +185,7 @@ class Runner:
                 return
             for event in worker.events():
                 if isinstance(event, RunResult) and event.id != run.id:
+                    worker.unreadable = True
                     break
                 yield event if run.elapsed_seconds <= self.timeout_seconds else run.as_timed_out(self.timeout_seconds)
             yield run.as_crashed(worker)

@@ -112,7 +112,7 @@ def test_a_run_past_its_limit_is_timed_out(faulty):
             runner.timeout_seconds = 0.1
     assert (event.status, event.failure.stage) == ("timed_out", "compile")
     assert "raise WORTH_COMPILING_TIMEOUT" in event.failure.remedy
-    assert "mode" not in event.failure.remedy  # which is at its default
+    assert "mode default" not in event.failure.remedy  # which is at its default
 
 
 def test_what_a_worker_refuses_leaves_no_trace_in_the_history(history):
