@@ -58,10 +58,10 @@ def _option(name: str) -> Argument:
 def _endpoint(
     name: str, function: Callable[[dict[str, Any]], dict[str, Any]], description: str, *arguments: Argument
 ) -> Callable[..., dict[str, Any]]:
-    """Returns a function for `gr.api`, which calls `function` with one dict: the values of all arguments by name.
+    """Returns a function for `gr.api`. It calls `function` with one dict, which maps each argument's name to its value.
 
-    The dict has gradio's request, too, as "request". gradio makes the API's description and an MCP tool from the
-    returned function's signature and docstring.
+    In this dict "request" is gradio's request. From the signature and the docstring of the returned function, gradio
+    makes an MCP tool and the description of the API.
     """
     everything = (("request", gr.Request, inspect.Parameter.empty), *arguments)
 
@@ -83,7 +83,7 @@ def _endpoint(
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Turns an exception into a gr.Error. BadInput and HistoryError keep their text; any other is logged."""
+    """Turns an exception into a gr.Error. Shows the text of BadInput and HistoryError; logs any other and hides it."""
     try:
         yield
     except (BadInput, HistoryError) as error:
@@ -188,8 +188,8 @@ def make_history(stored: History) -> Callable[..., list[dict[str, Any]]]:
     def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> "list[dict[str, Any]]":
         """Lists the runs stored on this server's machine, newest first: finished, failed, cancelled and interrupted.
 
-        The answer is a list of flat rows with settings, machine, times in ms, speedup with its interval and verdict,
-        costs, parity and failure; null for what was not measured.
+        The answer is a list of flat rows. A row holds settings, machine, latencies in ms, speedup with interval and
+        verdict, costs of compiling, agreement of the outputs (parity), and failure. A value not measured is null.
 
         Args:
             id: Only the run with this id, as a whole result.
@@ -222,10 +222,10 @@ def published_table(
     task: Literal[PUBLISHED_TASKS] | None = None,  # type: ignore[valid-type]
     model: str | None = None,
 ) -> "dict[str, Any]":  # as text: gradio then describes the answer as any JSON
-    """The published speed-ups of torch.compile for vision models, and those that this project measured itself.
+    """The speed-ups of torch.compile for vision models in the Transformers guide, and those that this project measured.
 
-    The answer holds rows, whose origin is "published" or "measured by this project" and whose times are milliseconds or
-    "OOM"; faults, a list of what is known to be wrong in the guide; and sources.
+    The answer has three lists. rows: the origin of each is "published" or "measured by this project", its times are
+    milliseconds or "OOM". faults: what is known to be wrong in the guide. sources: where the guide's tables come from.
 
     Args:
         subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), "measured" and more; default: all.

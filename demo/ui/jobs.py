@@ -1,7 +1,7 @@
 """The work that visitors start: a run, a search for the fastest options, or a sweep over a grid of options.
 
-Each work has its own thread and goes on after its page is closed. A page finds the work by the visitor's id, which
-the browser keeps.
+Each run, search or sweep has its own thread and goes on after the visitor has closed the page. A page finds it by the
+visitor's id, which the browser keeps.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ WAITING_SECONDS = 0.5
 UPDATE_SECONDS = 1.0
 """The time between two updates of a page. An update costs 20 ms of CPU time on the machine that times models."""
 MOST_QUIET_SECONDS = 300.0
-"""The longest time that a run waits until other programs leave the machine alone."""
+"""The longest time that a run waits for other programs to leave the machine alone."""
 UNWATCHED_SECONDS = 120.0
 """On a Hugging Face Space, a sweep or search ends after this time without an open page, because others wait."""
 MACHINE_SECONDS = 30.0
@@ -52,7 +52,7 @@ class RunQueue:
     def __init__(self, longest: int | None = None) -> None:
         """`longest` is the most runs in the queue; None takes the limit from the settings."""
         self._places: dict[object, str] = {}
-        """Maps a ticket for each run, first come first, to its visitor's id; '' for a run of a sweep or search."""
+        """Maps each run's ticket, the earliest first, to its visitor's id; '' for a run of a sweep or search."""
         self._changed = threading.Condition()
         self.longest = longest or limits.current().queue
 
@@ -61,7 +61,7 @@ class RunQueue:
 
     @contextmanager
     def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
-        """Returns a context that holds a place in the queue, and in it an iterator that ends when the turn comes.
+        """Holds a place in the queue during a `with` block. The block gets an iterator that ends when its turn comes.
 
         The iterator yields the number of runs ahead, at least every WAITING_SECONDS. Raises BadInput if the visitor
         has too many places, or if the queue is full and `patient` is False.
@@ -113,7 +113,7 @@ class Work:
     delivered: bool = field(default=False, init=False)
     """Whether a page has shown the outcome."""
     early_result: RunResult | None = field(default=None, init=False)
-    """A run's result that lacks only the compile time with a filled cache, which is measured last."""
+    """A run's result before its last measurement, the compile time with a filled cache; None before there is one."""
     runs_ended: int = field(default=0, init=False)
     _outcome: Any = field(default=None, init=False)
     _cancel: threading.Event = field(default_factory=threading.Event, init=False)
@@ -143,7 +143,7 @@ class Work:
             self._ended.wait(UPDATE_SECONDS)
 
     def outcome(self) -> Any:
-        """Returns the result, the exception, or None. Sets `delivered` if the work has ended."""
+        """Returns the result or the exception of the work, or None. Sets `delivered` if the work has ended."""
         self.delivered = self.ended
         return self._outcome
 
@@ -191,7 +191,7 @@ class Job(Work):
     spec: RunSpec
     image: Path | None
     earlier: tuple[ProcessResult, ...] = ()
-    """The results of an earlier run with these options, which this run repeats in one more process."""
+    """The results of the earlier processes with these options. This run adds the result of one more process."""
     when_quiet: bool = False
     """Whether to begin only when no other program keeps the machine busy."""
     expected_seconds: float | None = None
@@ -306,7 +306,7 @@ class BestSearch(Series):
     """The time for the search's runs, without the time in the queue."""
 
     def __post_init__(self) -> None:
-        """Raises BadInput and HistoryError."""
+        """Reads the stored runs and prepares the search. Raises BadInput and HistoryError."""
         stored = self.history.all(MAX_STORED, checkpoints={self.spec.checkpoint})
         machine, image = machine_of(self.runner), self.image or PICTURE
         self.search = Search(self.spec, machine, stored, image, self.other_formats, self.minutes)
@@ -328,7 +328,7 @@ def machine_of(runner: Runner) -> HostInfo:
 class Supervisor:
     """Starts work, one at a time for each visitor, and keeps the latest work of each visitor.
 
-    The longest queue limits how many works go on, and how many ended ones are kept: a client may invent visitors.
+    A client can invent visitors, so the queue's limit also bounds the works that go on and the ended works kept.
     """
 
     def __init__(self) -> None:
@@ -367,9 +367,9 @@ class Supervisor:
 
 
 def visitor_name(kept: object, session: str | None) -> str:
-    """Returns `kept`, the id that the visitor's browser sent, if it is one: 32 hexadecimal digits.
+    """Returns the visitor's id: `kept`, which the browser sent, if this is an id of 32 hexadecimal digits.
 
-    Otherwise makes an id from gradio's `session`: a new page may send its first Run before it has received an id.
+    Otherwise makes an id from gradio's `session`, because a new page may start a run before it has received an id.
     """
     if isinstance(kept, str) and re.fullmatch("[0-9a-f]{32}", kept):
         return kept

@@ -68,7 +68,7 @@ class Page(gradio_workarounds.Blocks):
     """The whole page as gradio's `Blocks`."""
 
     def __init__(self, runner: Runner, history: History | None = None) -> None:
-        """`history` holds the stored runs that the page shows; None means the user's own."""
+        """`history` holds the stored runs that the page shows; None means the history in the user's default folder."""
         super().__init__(title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY))
         self._runner = runner
         history, queue = history or History(), RunQueue()
@@ -114,7 +114,7 @@ class Page(gradio_workarounds.Blocks):
 
 
 def masthead(machine: HostInfo | None, waited: bool = False) -> str:
-    """Returns the page's top as HTML. Without a `machine`, it says that the page looks for one, unless `waited`."""
+    """Returns the page's top as HTML. It says "Looking at this machine …" if `machine` is None and not `waited`."""
     space = f"https://huggingface.co/spaces/{os.environ['SPACE_ID']}" if limits.on_space() else ""
     obstacles = []
     if limits.on_zero_gpu():

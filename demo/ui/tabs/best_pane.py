@@ -1,4 +1,4 @@
-"""The search for the best way to run a model, as the result pane shows it: verdict, table, charts and code."""
+"""Shows a search for the best way to run a model in the result pane: its verdict, table, charts and code."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -52,7 +52,7 @@ class BestPane(WorkView):
         self._wire()
 
     def arrive_after(self, arrived: Any) -> None:
-        """Connects the events that show the visitor's search as the page opens, to follow the event `arrived`."""
+        """Connects the events that show the visitor's search on a new page. They run after the event `arrived`."""
         shown = arrived.then(self._arrive, self._tab.visitor, self.arriving, **EVENT_OPTIONS)
         shown.then(None, js=TO_ANSWER, api_visibility="private")
         self._watch_after(shown)
@@ -104,7 +104,7 @@ class BestPane(WorkView):
         return self._show_progress(going) | self._show_cells(going) | changes
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """Returns updates as a page opens: they show the visitor's search, unless the link asks for something else."""
+        """Returns updates that show the visitor's search on a new page, unless its link asks for something else."""
         tab = self._tab
         going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:
@@ -140,7 +140,7 @@ class BestPane(WorkView):
 
 
 def head(going: BestSearch) -> str:
-    """Returns the verdict so far as Markdown; during the search also what it is doing and the time left."""
+    """Returns the verdict so far as Markdown. During the search, adds the present step and the time left."""
     search, spec = going.search, going.spec
     answer, *more = map(escape_markdown, best_words.conclusion(search.table()))
     every = [part for part in naming.settings_list(spec) if part not in (spec.mode, spec.dtype)]
@@ -201,7 +201,7 @@ def _kind(row: Row, table: BestTable) -> Kind:
 
 
 def _ladder(table: BestTable) -> go.Figure | None:
-    """Returns the bar chart of the time to the first result, for each way to run the model that can win."""
+    """Returns the bar chart of the time to the first result, for each way that can win; None if no time is known."""
     parts = best_words.PARTS
     bars = {
         fmt.capital(best_words.name(row.way)): {word: answer.get(part, 0.0) for part, word in parts.items()}

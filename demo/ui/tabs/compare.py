@@ -77,7 +77,7 @@ def _differences(results: Sequence[RunResult]) -> str:
 
 
 def _winner(runs: dict[str, RunResult]) -> str:
-    """Returns sentences that compare the fastest compiled model with each other one. `runs` maps a letter to a run.
+    """Returns sentences that compare the fastest compiled model with each of the others. `runs` maps letters to runs.
 
     Returns '' if a run failed, or if the runs differ in model, input or machine.
     """
@@ -103,7 +103,7 @@ def _winner(runs: dict[str, RunResult]) -> str:
 
 
 def _facts(result: RunResult) -> dict[str, Any]:
-    """Returns a run's settings and facts about its machine, by their names in an export, and its picture's name."""
+    """Returns a run's settings and machine facts, named as in an export, and "picture": the picture's name and hash."""
     row = export.row(result)
     names = [name for name, (_, place) in export.EXPORTED.items() if place.startswith(("spec.", "environment."))]
     picture = f"{result.image.name}, {result.image.sha256[:8]}" if result.image else None

@@ -13,16 +13,16 @@ from demo.ui.jobs import Supervisor, Work, result_or_error, visitor_name
 from demo.ui.tabs.headline import problem
 
 EVENT_OPTIONS: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
-"""The options of every event that calls the server. Some events have one or both of these options, too:
+"""The options of every event that calls the server. Some events also have one or both of these:
 
-- `preprocess=False` gives the handler the values as the browser sent them. Otherwise gradio decodes the picture, and
-  fails on a broken picture; the worker instead says what is wrong with the picture.
-- `trigger_mode="always_last"`: without this option gradio drops a field's event while the last one is still handled.
+- `preprocess=False` gives the handler the values as the browser sent them. Otherwise gradio decodes the picture and
+  fails if the picture is broken. The worker decodes it instead, and says what is wrong.
+- `trigger_mode="always_last"`: otherwise gradio drops a field's event while it handles an earlier one of the field.
 """
 
 
 def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
-    """Returns the card for work without a result. `title` is for input that was refused, not for unexpected errors."""
+    """Returns the card for work that failed with `error`. An unexpected error has its own title instead of `title`."""
     if isinstance(error, BadInput | HistoryError):
         return problem(title, fmt.redact(str(error)))
     return problem(
@@ -33,13 +33,13 @@ def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
 
 
 class WorkView:
-    """The base of a part of the page that shows the start, progress and end of a visitor's work (a run, a sweep ...).
+    """Base class for a part of the page that shows a visitor's work (a run, a sweep ...) from its start to its end.
 
     gradio redraws every output of a running event at each update, which takes time from the model that is timed.
-    So:
+    So three methods update different components, from the lists `live` and `ending`:
 
-    1. While the work goes on, `_show_progress` updates the few components in `live`.
-    2. `_show_cells` updates the costly components in `live`, such as a chart, only when a run of a series has ended.
+    1. `_show_progress` updates the cheap components in `live` while the work goes on.
+    2. `_show_cells` updates the costly ones in `live`, such as a chart, only when a run of a series has ended.
     3. `_show_end` updates the components in `ending`, in an event of its own.
     """
 
@@ -71,7 +71,7 @@ class WorkView:
         return gr.update(interactive=False)
 
     def _watch_after(self, event: Any) -> Any:
-        """Shows progress and end of `work_shown` after `event`, which has set it. Returns the last event."""
+        """Connects events that show progress and end of `work_shown`, which `event` sets. Returns the last of them."""
         followed = event.then(self._follow, self.work_shown, self._live, **EVENT_OPTIONS)
         return followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
 
@@ -94,7 +94,7 @@ class WorkView:
         return {}
 
     def _over(self, request: gr.Request, going: Any) -> dict[Any, Any]:
-        """Returns updates that show the end; no change if the work goes on, because only the connection broke."""
+        """Returns updates that show the work's end; no change if only the connection broke and the work goes on."""
         if going is None or not going.ended:
             return {self._ending[0]: gr.skip()}
         return self._show_end(going)

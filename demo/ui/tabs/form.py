@@ -107,7 +107,7 @@ def _option_field(option: Option) -> gr.components.Component:
 
 
 def _text_fields() -> dict[str, gr.components.Component]:
-    """Returns the fields of text generation. The style sheet shows either these or the picture, by the task."""
+    """Returns the fields of text generation. Depending on the task, the style sheet shows them or the picture."""
     prompt = gr.Textbox(catalog.PROMPT, label="Prompt", lines=3, elem_id="prompt")
     gr.Examples(list(PROMPTS), prompt, label="Examples", elem_id="prompts", api_visibility="private")
     allowed = OPTIONS["tokens"]
@@ -123,7 +123,7 @@ def _text_fields() -> dict[str, gr.components.Component]:
 
 
 def uploaded_file(file: Any) -> Path:
-    """Returns the path of a file as gradio describes it. Raises BadInput if it is not in the upload folder."""
+    """Returns the path in gradio's description of a file. Raises BadInput if the file is not in the upload folder."""
     path = file.get("path") if isinstance(file, dict) else getattr(file, "path", None)
     if not isinstance(path, str) or not is_in_or_equal(path, get_upload_folder()):
         raise BadInput(NOT_UPLOADED)
@@ -162,7 +162,7 @@ def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
 
 
 def picture_note(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[Any, Any]:
-    """Returns updates of a note and a button, visible only if a model of drawn shapes is to see another picture."""
+    """Returns updates of a note and a button, visible only if a model that knows drawn shapes gets another picture."""
     entry = catalog.find((checkpoint or "").strip())
     if entry is None or not image or entry.task == TEXT_GENERATION:
         return gr.update(visible=False), gr.update(visible=False)
@@ -213,7 +213,7 @@ class Form:
         self.inputs["mode"].change(mode_note, self.inputs["mode"], self.mode_note, **EVENT_OPTIONS)
 
     def by_name(self, values: tuple[Any, ...]) -> dict[str, Any]:
-        """Returns the values of `inputs`, as an event sends them, by field name."""
+        """Maps the name of each field to its value. `values` holds the values in the order of `inputs`."""
         return dict(zip(self.inputs, values, strict=True))
 
     def with_picture(self, picture: Path | None) -> dict[Any, Any]:

@@ -49,7 +49,7 @@ def drawn_only_note(checkpoint: Checkpoint) -> str:
 
 
 def for_photographs(task: str) -> str:
-    """Returns the words on a button that chooses another model of `task`, for photographs; '' if there is none."""
+    """Returns the words on the button that switches to the task's model for photographs; '' if there is no model."""
     other = catalog.find(BY_NAME[task].published)
     return f"Use {naming.short(other.id)}, for photographs ({source(other)})" if other is not None else ""
 

@@ -31,7 +31,7 @@ def _recorded_run() -> RunResult:
 
 
 def headline(result: RunResult, recorded: bool = False) -> Markup:
-    """Returns the verdict of a run as HTML. `recorded` adds the date of the run, because nothing was run now."""
+    """Returns the verdict of a run as HTML. With `recorded`, the word "Recorded" and the date stand above it."""
     outcome, speedup = verdict.outcome(result), result.speedup
     if outcome is None or speedup is None:
         return failure(result)
@@ -60,12 +60,12 @@ def failure(result: RunResult, ways_out: str = "") -> Markup:
 
 
 def both_sizes(draw: Callable[[str], str]) -> Markup:
-    """Returns a picture drawn for a wide page and for a phone; the style sheet shows one of the two."""
+    """Draws a picture for each key of `race.WIDTHS`, a wide page and a phone. The style sheet shows one of the two."""
     return Markup("".join(map(draw, race.WIDTHS)))
 
 
 def race_of(result: RunResult, plays: bool) -> Markup:
-    """Returns a picture of the total time of eager and compiled over the calls, as `race.of_result`; '' for none."""
+    """Returns a chart of eager's and compiled's total time over the calls, animated if `plays`; '' if there is none."""
     return both_sizes(lambda size: race.of_result(result, size, plays=plays))
 
 
@@ -116,8 +116,8 @@ def ruler(
     """Returns the interval of the speed-up on an axis as HTML.
 
     known: Whether to write the ratio above the axis.
-    noise: By how much eager differed from itself; drawn as a band around 1.
-    within: The narrower interval inside one process.
+    noise: How far eager, timed against itself, differed from itself: 0.004 is 0.4 %. Drawn as a band around 1.
+    within: The narrower interval of one process alone. None draws none.
     processes: The speed-ups of several processes, drawn as dots.
     """
     low, high = speedup.low, speedup.high

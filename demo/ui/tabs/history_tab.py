@@ -175,9 +175,9 @@ class HistoryTab:
         }
 
     def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> dict[Any, Any]:
-        """Returns updates that compare the runs named in `query`, the query of the address.
+        """Returns updates that compare the runs named in `query`, the query of the page's address.
 
-        Changes nothing if the page compares them already. `chosen` is the query of the shown comparison.
+        `chosen` is the query of the comparison that the page shows. No change if both name the same runs.
         """
         ids = links.read_query(query).get(COMPARE, "")
         if ids == links.read_query(chosen).get(COMPARE, ""):
@@ -218,7 +218,7 @@ class HistoryTab:
         return self._clear_comparison() | self._show(search, [], request) | {self.message: message}
 
     def _results(self, ids: Sequence[str]) -> list[RunResult]:
-        """Returns those of these runs that are stored, oldest first."""
+        """Returns the runs with these ids, oldest first, without those that are not stored."""
         results = [result for id in ids if (result := self._history.get(id)) is not None]
         return sorted(results, key=lambda result: result.started_at)
 
@@ -251,7 +251,7 @@ def _count(listed: int, stored: int, search: str) -> str:
 
 
 def _ids(selected: Any) -> list[str]:
-    """Returns each id in `selected` once; a browser may send anything. Raises BadInput for too many ids."""
+    """Returns the texts in the list `selected`, each once; [] if it is no list. Raises BadInput for too many."""
     ids = list(dict.fromkeys(id for id in selected if isinstance(id, str))) if isinstance(selected, list) else []
     if len(ids) > MAX_AT_ONCE:
         raise BadInput(f"At most {MAX_AT_ONCE} runs at once. Selected: {len(ids)}. Select fewer.")

@@ -26,7 +26,7 @@ SWITCHES = {"1": True, "true": True, "0": False, "false": False}
 TO_TAB = "() => window.address.toTab()"
 """JavaScript that opens the tab that the address names."""
 ARRIVE = "(id) => window.address.arrive(id)"
-"""JavaScript for a page that has opened and shows the stored run `id`, '' for none."""
+"""JavaScript that tells `address.js` which stored run a new page shows: its `id`, or '' for none."""
 SHOW = "(id) => window.address.show(id)"
 """JavaScript that puts the stored run `id` into the address bar; '' removes the one that is there."""
 REMEMBER = "(id) => window.address.remember(id)"
@@ -44,9 +44,9 @@ def query(spec: RunSpec) -> str:
 
 
 def change_links(spec: RunSpec, changes: dict[str, Any]) -> Markup:
-    """Returns a link for each of `changes`, an option's name and value, that fills the form with the changed spec.
+    """Returns HTML with a link for each option in `changes`. It fills the form with `spec` and the option's new value.
 
-    A local folder gets no links.
+    Returns no links for a model in a local folder.
     """
     links = Markup()
     for name, value in changes.items() if not catalog.is_folder(spec.checkpoint) else ():
@@ -70,20 +70,20 @@ def run_summary(result: RunResult) -> str:
 
 
 def read_choices(tab: str) -> str:
-    """Returns JavaScript that replaces an event's first input by the address's query; by '' if the tab shows it."""
+    """Returns JavaScript that sets an event's first input to the address's query; to '' if the tab shows it already."""
     return f"(_, ...rest) => [window.address.readChoices({tab!r}), ...rest]"
 
 
 def write_choices(tab: str) -> str:
-    """Returns JavaScript that puts a tab's choices, a query and the event's only input, into the address bar."""
+    """Returns JavaScript that puts an event's only input, the query with the tab's choices, into the address bar."""
     return f"(query) => window.address.writeChoices({tab!r}, query)"
 
 
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     """Returns the spec that a link's query asks for; None if the query has none of `FIELDS`. Raises BadInput.
 
-    A query without a checkpoint means `checkpoint`, or the first checkpoint of the query's task if the task differs.
-    A zero-shot detector without a text gets `catalog.QUERIES`, text generation without a prompt `catalog.PROMPT`.
+    If the query names no checkpoint, takes `checkpoint`, or the first one of the query's task if that is another task.
+    If the query lacks the text or prompt that the model needs, takes `catalog.QUERIES` or `catalog.PROMPT`.
     """
     values: dict[str, Any] = {name: query[name] for name in FIELDS if name in query}
     if not values:
@@ -104,7 +104,7 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
 
 
 def fill_form(form: Form, spec: RunSpec) -> dict[Any, Any]:
-    """Returns updates that fill the form with `spec`, except for the picture; none for a user's own model."""
+    """Returns updates that fill the form, except its picture, with `spec`; {} for a user's own model."""
     if spec.task == OWN_MODEL:
         return {}
     hidden = unused_options(spec.task)

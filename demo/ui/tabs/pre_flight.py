@@ -1,4 +1,4 @@
-"""The pre-flight before a talk makes each run that a key starts once: it fills the compile cache, stores the verdict.
+"""The pre-flight before a talk: one run for each key that starts one, to fill the compile cache and store a verdict.
 
 Not covered: a page that is opened during a pre-flight shows nothing of it.
 """

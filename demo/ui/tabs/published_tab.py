@@ -93,7 +93,7 @@ class PublishedTab:
         return [urlencode(in_address), *lists, *outputs]
 
     def _press(self, rows: Sequence[PublishedRow], event: gr.EventData) -> tuple[str, Any]:
-        """Returns the query for `pressed`, and a message for `scope` if this page cannot run the pressed row."""
+        """Returns the values of `pressed` and `scope`: the row's query and no change, or '' and why it cannot run."""
         place, _ = tables.pressed_place(event)
         if not 0 <= place < len(rows):
             return "", gr.skip()

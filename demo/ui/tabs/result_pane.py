@@ -1,6 +1,6 @@
 """The result pane of the tab Run: its components, the updates that show a result in them, and the button Repeat.
 
-Repeat runs the same settings in one more process: processes differ, and the verdict's interval then includes this.
+Repeat runs the same settings in one more process. The verdict's interval then includes how far processes differ.
 """
 
 import contextlib
@@ -198,7 +198,7 @@ class Outputs:
         self.components = [self.words, *self._shown]
 
     def show(self, result: RunResult) -> dict[Any, Any]:
-        """Returns updates that show the predictions of a result, or hide the column if the result has none."""
+        """Returns updates that show the predictions of a result, or hide this part of the pane if there are none."""
         seen, values, words = result.predictions or {}, Values(), list[str]()
         if set(VARIANTS) <= set(seen):
             words = markdown.of_predictions(result)
@@ -217,7 +217,7 @@ class Outputs:
         return column | hidden | {component: gr.update(visible=True, **values[component]) for component in values}
 
     def _values(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
-        """Returns what each component shows. Raises ValueError or ArithmeticError for a damaged picture or mask."""
+        """Returns what the components show of `seen`. Raises ValueError or ArithmeticError for damaged data."""
         if seen["eager"].text is not None:
             return self._texts(result, seen)
         if seen["eager"].labels is not None:
@@ -225,7 +225,7 @@ class Outputs:
         return self._marks(result.image, seen) if result.image is not None else {}
 
     def _texts(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
-        """Returns the prompt and both texts. A token is marked if the other text has a different one at its place."""
+        """Returns the prompt and both models' texts. Marks each token that the other text lacks at that place."""
         values: Values = {self.prompt: {"value": result.spec.prompt}}
         for variant, other in zip(VARIANTS, reversed(VARIANTS), strict=True):
             ours, theirs = seen[variant], seen[other].token_ids or ()
@@ -245,7 +245,7 @@ class Outputs:
         return values
 
     def _marks(self, info: ImageInfo, seen: Mapping[str, Predictions]) -> Values:
-        """Returns the pictures with boxes or masks: each model's, both under a slider, and the difference."""
+        """Returns pictures with boxes or masks: one for each model, these two under a slider, and their difference."""
         preview, values = decode_preview(info.preview_jpeg), Values()
         pair, noun = [], "segment" if seen["eager"].boxes is None else "object"
         for variant, component in self.marked.items():
@@ -285,7 +285,7 @@ def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
-    """Returns the spec with which Repeat runs a result in one more process. A run without figures is run anew.
+    """Returns the spec for the button Repeat: one more process, or all processes again if the run gave no figures.
 
     Raises BadInput if the result is from another machine or other versions: one verdict cannot mix them.
     """

@@ -40,9 +40,9 @@ WAITING_FOR_QUIET = "The run starts by itself when they leave it alone, or after
 LATER_START = "The answer stands. Measuring how long the next start takes …"
 LATE = "This takes longer than announced. Key S stops it and shows the recorded answer."
 DRAWING_SECONDS = race.PLAYED_SECONDS + 3.0
-"""How long the animation of a page that has just opened keeps the browser busy, which may be on this machine."""
+"""How long the animation of a new page keeps the browser busy. The browser may run on this machine."""
 MAX_RUNS = 100
-"""The most stored runs that a forecast reads. `History` keeps more than this in memory, so a forecast is quick."""
+"""The most stored runs that a forecast reads. `History` keeps them in memory, so a forecast is quick."""
 
 
 class RunTab(WorkView):
@@ -81,7 +81,7 @@ class RunTab(WorkView):
         return arrived
 
     def settle_after(self, greeted: Any) -> None:
-        """Connects the events that follow `greeted`, the event that waits until a worker process knows the machine."""
+        """Connects what follows event `greeted`: choosing a first model, the forecast, the note on a busy machine."""
         inputs = self.form.inputs
         greeted.then(
             self._settle,
@@ -216,9 +216,9 @@ class RunTab(WorkView):
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
     ) -> tuple[Any, Any]:
-        """Returns a larger first model, ViT, and its picture for a machine with a GPU, or no change.
+        """Returns updates that choose ViT, a larger first model, and a picture, for a machine with a GPU.
 
-        The visitor must not have changed the form. ViT's weights must be loadable, so that the first run succeeds.
+        No change without a GPU, if the visitor has changed the form, or if ViT's weights cannot be loaded.
         """
         machine, model = self.runner.machine, forms.VIT
         changed = checkpoint != FIRST.id or has_run or "checkpoint" in request.query_params
@@ -273,10 +273,10 @@ class RunTab(WorkView):
         return self._start(request, visitor, one_more_process)
 
     def show_recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        """Returns updates of `showing`: the latest stored run with the form's settings, marked as recorded.
+        """Returns updates that show the latest stored run with the form's settings, marked as recorded.
 
-        If a run of the visitor goes on, a stored run of its settings replaces it: the run is cancelled, and its end
-        shows the stored one.
+        While a run of the visitor goes on, cancels it if a run with its settings is stored. The page then shows the
+        stored run when the cancelled one has ended.
         """
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:

@@ -38,7 +38,7 @@ CHOICES: dict[str, tuple[str, list[str]]] = {
 }
 """Maps an axis of the grid to its title and its choices."""
 STORED_A_CELL, MAX_STORED = 20, 2000
-"""The most stored runs, newest first, in which a sweep looks for finished cells: for each cell, and in all.
+"""How many of the newest stored runs a sweep searches for results of its cells: the most for each cell, and in all.
 
 Without a limit, a press of Start would read the whole history into memory.
 """
@@ -113,7 +113,7 @@ class SweepTab(WorkView):
         opened.then(None, run_tab.row_run_id, js=TO_OPEN_RUN, api_visibility="private")
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        """Starts a sweep. It also continues a stopped one, because a cell with a stored result is not run again."""
+        """Starts a sweep, or continues a stopped one: reuses stored results, unless "Re-run everything" is ticked."""
         return self._start(request, visitor, lambda name: self._sweep(values, name))
 
     def _show_refusal(self, card: Markup) -> dict[Any, Any]:
@@ -286,7 +286,7 @@ def _choices_of(preset: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _file(cells: Sequence[Cell], ending: str) -> str:
-    """Writes the table of cells into the folder from which gradio serves, and returns its path."""
+    """Writes the cells as a table into a file with this `ending`, which gradio can serve, and returns its path."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"sweep{ending}"
         write_table(path, cells)

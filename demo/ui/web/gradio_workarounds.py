@@ -1,8 +1,8 @@
 """Work-arounds for faults of gradio 6.31 that have no issue upstream.
 
-`tests/ui/web/test_gradio_workarounds.py` fails once gradio no longer needs one of them. Other work-arounds stand in
-the file that needs them: `events.js` (names of thumbnails; downloads, gradio issue 9230), `form.js` (the Tab key),
-`theme.py` (semi-bold letters), `figure_names.js` (names of figures, plotly.js issue 6920), all in `look/`.
+If gradio mends one of these faults, `tests/ui/web/test_gradio_workarounds.py` fails. More work-arounds are in `look/`:
+`events.js` (names of thumbnails; downloads, gradio issue 9230), `form.js` (the Tab key), `theme.py` (semi-bold
+letters), and `figure_names.js` (names of figures, plotly.js issue 6920).
 """
 
 import asyncio
@@ -27,7 +27,7 @@ def start_on_busy_machine() -> None:
 
 
 POLL_SECONDS = 0.05
-"""The time between two looks of gradio into its queue. gradio's own, shorter time costs a fifteenth of a core."""
+"""The time between gradio's checks of its queue. gradio's own, shorter time costs a fifteenth of a core."""
 
 
 def set_queue(page: gr.Blocks) -> None:

@@ -80,7 +80,7 @@ class Guard:
 
 
 def _name(host: str) -> str:
-    """Returns "localhost" for "LOCALHOST:7860"."""
+    """Returns a host in lower case without its port: "localhost" for "LOCALHOST:7860"."""
     return re.sub(r":\d*$", "", host).lower()
 
 
