@@ -32,7 +32,7 @@ def decode_preview(preview_jpeg: str) -> Image.Image:
 
 
 def small_size(size: tuple[int, int]) -> tuple[int, int]:
-    """Returns (width, height) scaled down so that neither is above `LONG_SIDE`, and at least one pixel each."""
+    """Returns (width, height) in pixels, scaled down to a longer side of at most `LONG_SIDE`. No side becomes 0."""
     scale = min(1.0, LONG_SIDE / max(size))
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 

@@ -1,6 +1,6 @@
 """The catalogue of checkpoints: those of the Transformers guide, and four small ones that ship with the project.
 
-`make_spec` makes a checked `RunSpec` of what somebody typed. `demo.backend` loads the checkpoints.
+`make_spec` checks what a user typed and returns it as a `RunSpec`. `demo.backend` loads the checkpoints.
 """
 
 import csv
@@ -36,7 +36,7 @@ class Checkpoint:
     input_size: tuple[int, int] = NO_PICTURE
     """Height and width of the model's input, in pixels, for a photograph of 640 x 480 pixels.
 
-    Only with the DETRs and MaskFormer the size depends on the photograph."""
+    The size depends on the photograph for DETR, Conditional DETR and MaskFormer only."""
     parameters: int = 0
     """Number of weights; 0 if not known."""
     licence: str = "unknown"
@@ -47,7 +47,7 @@ class Checkpoint:
     bundled: bool = False
     """Whether the checkpoint ships with this project, which trained it on drawn shapes only."""
     convolutional: bool = False
-    """Whether most of the model's work is convolutions, which the memory format channels last may speed up."""
+    """Whether convolutions are most of the model's work. The memory format channels last may make them faster."""
 
 
 def _read_table(file: Path) -> tuple[Checkpoint, ...]:
@@ -60,13 +60,13 @@ def _read_table(file: Path) -> tuple[Checkpoint, ...]:
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
 QUERIES = ("a lion", "a tree")
-"""Default text queries of the page, links and presets. The command line and the API have none."""
+"""Text queries that the page, its links and sweep presets use by default. Command line and API have no default."""
 TEXT_MISSING = (
     "{checkpoint} finds what it is told to look for. "
     f"Give it one or more text queries, such as: {', '.join(QUERIES)}."
 )
 PROMPT = "The picture shows"
-"""Default prompt of the page, links, presets and the command `run`. The API has none."""
+"""Prompt that the page, its links, sweep presets and commands for one model use by default. The API has no default."""
 DEFAULT = "shapes-vit"
 OWN_MODEL_ELSEWHERE = (
     "{given} runs on the command line only, and by itself: python -m demo run --model FILE.py:FUNCTION."
@@ -93,7 +93,7 @@ KEY_MAPPINGS: dict[str, dict[str, str]] = {
         rf"{_BLOCK}\.downsample\.1": r"\1.shortcut.normalization",
     },
 }
-"""The argument `key_mapping` of `from_pretrained`: patterns of weights' names with replacements, applied in order."""
+"""By Hub id, the argument `key_mapping` of `from_pretrained`: patterns that rename weights, applied in order."""
 
 
 def find(id: str) -> Checkpoint | None:
@@ -128,13 +128,13 @@ def drawn_shapes(checkpoint: Checkpoint) -> tuple[str, ...]:
 
 
 def is_beyond(checkpoint: str, sha256: str | None) -> bool:
-    """Returns whether a bundled model gets a picture that is not in `scenes`: its predictions then mean nothing."""
+    """Returns whether predictions mean nothing: a bundled model, and a picture not in `scenes`. None: no picture."""
     entry = find(checkpoint)
     return entry is not None and entry.bundled and sha256 is not None and find_scene(sha256) is None
 
 
 def arguments(spec: RunSpec) -> dict[str, Any]:
-    """Returns the arguments with which `make_spec` makes this spec, without defaults."""
+    """Returns the arguments from which `make_spec` makes `spec`, without those that have their default value."""
     options = spec.departures() | ({"text": ", ".join(spec.text)} if spec.text else {})
     task = {"task": spec.task} if find(spec.checkpoint) is None else {}
     return {"checkpoint": spec.checkpoint} | task | options
@@ -145,17 +145,17 @@ def is_folder(name: str) -> bool:
 
 
 def is_hub_id(name: str) -> bool:
-    """Returns whether `name` is a valid Hub id, owner/name. A single word is not: it is nearly always a typo."""
+    """Returns whether `name` is a valid Hub id, owner/name. False without an owner, because that is mostly a typo."""
     part = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
     allowed = re.fullmatch(f"{part}/{part}", name) and len(name) <= 96
     return bool(allowed) and "--" not in name and ".." not in name and not name.endswith(".git")
 
 
 def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False, **options: Any) -> RunSpec:
-    """Returns a checked `RunSpec` of what somebody typed. Raises BadInput if it cannot be run.
+    """Returns the settings that a user typed as a checked `RunSpec`. Raises BadInput if they cannot be run.
 
-    `task` may be None for a checkpoint of the catalogue. `folders`, for the command line only, allows local folders
-    and every Hub id. `options` are fields of `RunSpec`: a number may be text, and queries one text with commas.
+    `task` may be None for a checkpoint of the catalogue. `folders` (command line only) allows local folders and every
+    Hub id. `options` are fields of `RunSpec`. Their values may be text: '4', or 'a lion, a tree' for two queries.
     """
     if task == OWN_MODEL:
         raise BadInput(OWN_MODEL_ELSEWHERE.format(given="A model of your own"))
@@ -172,7 +172,7 @@ def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False
 
 
 def own_model_spec(model: str, **options: Any) -> RunSpec:
-    """Returns the `RunSpec` of a user's own model, given as 'FILE.py:FUNCTION'. Raises BadInput."""
+    """Returns the `RunSpec` of a user's own model, given as 'FILE.py:FUNCTION'. Raises BadInput for a wrong value."""
     file, function = own_model_parts(model)
     if not function.isidentifier() or file.suffix != ".py":
         raise BadInput(f"A model of your own is given as FILE.py:FUNCTION. Given: {excerpt(model)}.")

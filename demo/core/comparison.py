@@ -9,26 +9,26 @@ from demo.core import stats
 from demo.core.stats import Difference, Interval
 
 Basis = Literal["repeats", "this machine", "assumed", "within one process"]
-"""What is known about the spread of speed-ups between processes, which widens the interval.
+"""How the spread of a speed-up between processes is known. The interval of the speed-up includes this spread.
 
-- 'repeats': several processes with these settings ran on this machine
-- 'this machine': runs with other settings were repeated on this machine
-- 'assumed': a spread measured on other machines is taken
-- 'within one process': no spread is known; the interval holds in this process only
+- 'repeats': from several processes with these settings on this machine
+- 'this machine': from repeated runs with other settings on this machine
+- 'assumed': from measurements on other machines
+- 'within one process': not at all; the interval holds for this one process only
 """
 OpenBecause = Literal["", "interval", "control", "machine", "recompiled"]
 """Why the verdict is 'unsure'; '' for any other verdict.
 
 - 'interval': the interval contains 1
-- 'control': the interval contains 1 only because eager, timed against itself, differed from itself
-- 'machine': other programs used cores
+- 'control': the interval contains 1 only because it also allows for the difference between two series of eager calls
+- 'machine': other programs used CPU cores during the timing
 - 'recompiled': the model was recompiled while it was timed
 """
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How far speed-ups vary from process to process, known from other runs than those that are pooled."""
+    """How far a speed-up varies between processes, estimated from runs that are not part of the comparison."""
 
     basis: Literal["this machine", "assumed", "within one process"]
     deviation: float
@@ -38,7 +38,7 @@ class Spread:
 
 
 ASSUMED = Spread("assumed", 0.025, 10.0)
-"""The spread to assume before this machine has repeated a run: 2.5 %, with ten degrees of freedom.
+"""The spread of speed-ups to assume until runs have been repeated on this machine: 2.5 %, ten degrees of freedom.
 
 Ten spreads measured on CPUs have a root mean square of 2.1 % (`benchmarks/results/reruns.md`). None is from a GPU."""
 WITHIN = Spread("within one process", 0.0)
@@ -53,12 +53,12 @@ class ProcessFigure:
     within: Interval
     """The speed-up with its interval, for this process alone."""
     control: Interval | None = None
-    """The ratio of eager to further eager calls, timed in the same way. Its true value is 1."""
+    """Time of the eager calls over that of a second series of eager calls. Without measurement errors it is 1."""
 
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """What one process contributes to a pooled speed-up: a stored run with the same settings on this machine."""
+    """One of the processes over which a speed-up is pooled: a stored run with the same settings on this machine."""
 
     id: str
     figures: dict[str, ProcessFigure]
@@ -76,7 +76,7 @@ class Comparison(Difference):
     """The speed-up with its interval for this run's own process alone."""
     basis: Basis
     control: Interval | None = None
-    """The ratio of eager to further eager calls, pooled over all processes. Its true value is 1."""
+    """Time of the eager calls over that of a second series, over all processes. Without measurement errors it is 1."""
     processes: int = 1
     deviation: float = 0.0
     """Spread between processes, which the interval includes: standard deviation of the logarithm of the speed-up."""
@@ -84,7 +84,7 @@ class Comparison(Difference):
 
     @property
     def floor(self) -> float:
-        """How far eager, timed against itself, differed from itself: 0.004 is 0.4 %."""
+        """How far two series of eager calls differed: 0.004 is 0.4 %."""
         return stats.noise_floor(self.control)
 
     @property
@@ -99,10 +99,10 @@ def compare_variants(
     taken: bool = False,
     recompiled: bool = False,
 ) -> Comparison:
-    """Returns the speed-up of compiled over eager, pooled from `own` and earlier processes, with its verdict.
+    """Returns the speed-up of compiled over eager, pooled over `own` and the processes `before`, with its verdict.
 
-    None for `spread` means `ASSUMED` if there are earlier processes, else `WITHIN`. `taken`: other programs used cores
-    during the timing. `recompiled`: the model was compiled again during the timing, so the verdict is 'unsure'.
+    `spread`: None for `ASSUMED`, or without earlier processes for no spread (`WITHIN`). `taken`: other programs used
+    CPU cores during the timing. `recompiled`: the model was compiled again meanwhile, so the verdict is 'unsure'.
     """
     figures = [*before, own]
     spread = spread or (ASSUMED if before else WITHIN)
@@ -134,15 +134,15 @@ def compare_variants(
 
 @dataclass(frozen=True)
 class BreakEven:
-    """When the gain of compiled calls has paid for the first one, which compiles. None in a field: never."""
+    """How many compiled calls save as much time as the first call, which compiles, has cost. None in a field: never."""
 
     calls: int | None
     low: int | None
     high: int | None
-    """`low` and `high` are `calls` for the ends of the speed-up's 95 % interval."""
+    """`low` and `high`: the fewest and the most calls that the 95 % interval of the speed-up allows."""
     images: int | None
-    """`calls` times the batch size: images, or tokens of a text model."""
+    """Number of images in `calls` calls; for a text model, of tokens."""
     seconds: float | None
     """Seconds of the first call and `calls` compiled calls together."""
     answers: int | None = None
-    """Whole generated texts until a text model has paid; None for other models."""
+    """For a text model: how many whole generated texts save as much time. None for other models."""

@@ -1,8 +1,8 @@
 """How many CPU cores this process may use, and how many of them other programs leave free, read from Linux's /proc.
 
-Other programs' time is all processor time that is not this program's own. The app counts all its child processes as
-its own; a worker process, which must read quickly, counts only itself and the app.
-Nothing is known without /proc, or if a container's quota allows fewer cores than the CPU affinity.
+Other programs' time is all processor time minus this program's. The app subtracts its own and that of all its child
+processes; a worker process, which must read quickly, only its own and that of the app.
+Other programs' time is not known without /proc, or if a container's quota allows fewer cores than the CPU affinity.
 """
 
 import contextlib
@@ -14,8 +14,8 @@ from pathlib import Path
 
 PROC, PROC_STAT = Path("/proc"), Path("/proc/stat")
 TAKEN = 0.25
-"""A core counts as taken if other programs use more than this share of it. So little is already too much, because
-torch's threads wait for the slowest of them after every operation."""
+"""Share of a core that other programs may use before one core fewer counts as free. It is small, because torch's
+threads wait for the slowest of them after every operation."""
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 """File with a container's quota (cgroup v2): '150000 100000' is 150 000 µs in each 100 000 µs, or 1.5 cores."""
 BUSY_CPU = 0.10
@@ -23,7 +23,7 @@ BUSY_CPU = 0.10
 APP_VARIABLE = "DEMO_APP_PID"
 """Environment variable that tells a worker process the process id of the app."""
 LOOKS, LOOK_SECONDS = 3, 0.3
-"""Number of sleeps, and seconds of each, to see what other programs use."""
+"""How many times, and how many seconds each time, this process sleeps to measure what other programs use."""
 
 
 def usable_cores() -> int:
@@ -55,7 +55,7 @@ class Reading:
     own: float
 
     def foreign_share(self, later: "Reading") -> float | None:
-        """Returns the share of the cores, 0 to 1, that other programs used until `later`; None without time between."""
+        """Returns the share of the cores, 0 to 1, that other programs used until `later`; None if no time passed."""
         total = later.total - self.total
         if total <= 0:
             return None
@@ -67,9 +67,9 @@ class Reading:
 
 
 def sample() -> Reading | None:
-    """Returns the processor time so far; None without /proc, or if a container's quota allows fewer cores.
+    """Returns the processor time until now; None without /proc, or if a container's quota is below the number of cores.
 
-    Programs outside a container with a quota take nothing from the container's share.
+    With such a quota, other programs' time says nothing about the cores that are left for this program.
     """
     try:
         usable, children = os.sched_getaffinity(0), os.times()
@@ -108,7 +108,7 @@ def others_share() -> float | None:
 
 
 def _relatives_seconds() -> float:
-    """Returns the processor time of this program's other processes: in a worker the app, in the app its descendants."""
+    """Returns CPU seconds of this program's other processes: in a worker of the app, in the app of its descendants."""
     own, a_second = os.getpid(), os.sysconf("SC_CLK_TCK")
     if app := os.environ.get(APP_VARIABLE):
         with contextlib.suppress(OSError):  # hidden from other processes
@@ -133,9 +133,8 @@ def _read_stat(stat: Path) -> tuple[int, list[int]]:
 def free_cores(since: Reading | None) -> int | None:
     """Returns how many whole cores other programs leave free, at least 1; None if not known.
 
-    The first look is at the time since the reading `since`. If programs were busy then, up to `LOOKS` further looks
-    follow while this process sleeps, and the largest number counts: a click on a page keeps a browser busy for a
-    moment only.
+    The function first measures from the reading `since` until now. If other programs were busy, it sleeps and measures
+    up to `LOOKS` times more, and the largest number counts. So a browser that is busy for a moment does not matter.
     """
     free = whole_cores_left(since, sample())
     for _ in range(LOOKS):

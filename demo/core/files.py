@@ -46,10 +46,10 @@ def temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Yields an open draft file that replaces `path` at the end. After an error `path` is unchanged.
+    """Yields an open temporary file that replaces `path` at the end. After an error `path` is unchanged.
 
-    The draft has the folder of `path`, or of its target if `path` is a link. A killed process leaves its draft
-    behind. A power cut may leave the new file empty. Raises OSError.
+    The temporary file is in the folder of `path`, or of its target if `path` is a link. A killed process leaves it
+    there. A power cut may leave `path` empty. Raises OSError.
     """
     place = Path(os.path.realpath(path))
     draft = place.with_name(f".{place.name}.{os.getpid()}")

@@ -30,7 +30,7 @@ def reachable() -> bool:
 
 @lru_cache(maxsize=8)
 def _replies(address: str, minute: int) -> bool:
-    """Returns whether the address replies. The reply is kept for one `minute`."""
+    """Returns whether the address replies. It is asked once for each `minute`, which is a number."""
     try:
         urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PROBE_SECONDS).close()
     except urllib.error.HTTPError:  # an error page is a reply, too

@@ -24,15 +24,15 @@ from demo.core.spec import BadInput
 PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
 """The decoders of Pillow that may run. Pillow has forty more, and its EPS decoder calls Ghostscript."""
 MAX_ASPECT = 20
-"""Largest ratio of the longer side to the shorter. A processor that makes the shorter side 513 pixels long makes
-5 million pixels of a picture of 20:1, and 5 billion of one of 20 000:1."""
+"""Largest ratio of the longer side to the shorter. If an image processor scales the shorter side to 513 pixels,
+a picture of 20:1 gets 5 million pixels, and one of 20 000:1 gets 5 billion."""
 
 
 def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
-    """Returns the file as an upright RGB image with 8 bits a channel, and the facts that a stored result keeps.
+    """Returns the file as an upright RGB image with 8 bits a channel, and the `ImageInfo` that a stored result keeps.
 
-    Transparent parts become white. Of an animation the first frame is read, of 16 bits a channel the upper 8. Colour
-    profiles are ignored, as the processors of the checkpoints ignore them.
+    Transparent parts become white. An animation gives its first frame, a channel of 16 bits its upper 8 bits. Colour
+    profiles are ignored, as in the image processors of the checkpoints.
 
     Raises `BadInput` for a file that cannot be read, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. The
     message has the file's name but not its folder. Pixels are counted from the header, before anything is decoded.
@@ -43,7 +43,7 @@ def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
 
 
 def decode(path: Path) -> Image.Image:
-    """Returns the image that `read_picture` returns, without the facts. Raises BadInput."""
+    """Returns the image that `read_picture` returns, without its `ImageInfo`. Raises BadInput."""
     return _decode(*_read_file(path))
 
 
@@ -75,7 +75,7 @@ _pillow_lock = threading.Lock()
 
 @contextmanager
 def _strict_pillow() -> Iterator[None]:
-    """Makes Pillow raise an error for a picture with more pixels than `limits.current().pixels`, and no other warning.
+    """Makes Pillow raise an error for a picture above `limits.current().pixels` pixels, and hides other warnings.
 
     A check of the header alone would miss a GIF frame larger than its screen, or a TIFF tile larger than its picture.
     """

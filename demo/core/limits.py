@@ -28,11 +28,11 @@ class Limits:
     history_bytes: int = 2_000_000_000
     """Largest file of stored results. A full file takes no new results and keeps the old ones."""
     sweep_cells: int = 2000
-    """Most runs of one sweep from the page; fewer on a Space, where they delay other visitors."""
+    """Most runs in one grid of settings (sweep) from the page; 24 on a Space, where they delay other visitors."""
     hub_ids: bool = True
     """Whether a visitor may run checkpoints of the Hub that are not in `catalog.CHECKPOINTS`."""
     hosts: tuple[str, ...] = ()
-    """Host names of the page besides localhost and IP addresses. Pages on these may send requests, too."""
+    """Names of this server besides localhost and IP addresses. Other pages on these hosts may send it requests, too."""
 
 
 VARIABLES = {

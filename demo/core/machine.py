@@ -42,7 +42,7 @@ class Environment(Machine):
     """Threads that torch used for one operation during the timing."""
     cuda: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
-    """How torch says that it computed: attention, memory format, dtype of weights, matrix products."""
+    """Attention, memory format, dtype of weights and matrix products of the run, as torch reports them."""
     free_cores: int | None = None
     """Cores that other programs left free when the timing began, at least 1; None on a GPU or without /proc."""
 
@@ -52,7 +52,7 @@ class Environment(Machine):
         return self.free_cores is not None and self.threads == self.free_cores < self.cpu_count
 
     def oversubscribed(self, samples: Sequence["HostSample"]) -> bool:
-        """Returns whether, torch used more threads than cores were free, on average over `samples`."""
+        """Returns whether torch used more threads than cores were free, on average over `samples`."""
         free = [sample.free_cores for sample in samples if sample.free_cores is not None]
         return bool(free) and sum(free) / len(free) + TAKEN < min(self.threads, self.cpu_count)
 

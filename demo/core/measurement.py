@@ -53,7 +53,7 @@ class Roofline:
     least_bytes: int
     """Bytes of one call if each input, output and weight moves once. Intermediate results are not counted."""
     matrix_rate: float
-    """Operations a second of one large square matrix product in the run's number format, TF32 included."""
+    """Operations a second in one large square matrix product with the run's number format and its setting of TF32."""
     copy_rate: float
     """Bytes a second, read and written, of one large copy on the device."""
 
@@ -65,19 +65,19 @@ class Roofline:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Raw times of the calls of an eager or a compiled model.
+    """Raw times of the calls of one model, eager or compiled.
 
-    They are timed in blocks: eager, compiled, compiled, eager, several calls each.
+    The two are timed in turns. A block is a few calls each of eager, compiled, compiled and eager.
     """
 
     wall_seconds: tuple[float, ...]
     """Wall time of each timed call until its result is there, in order."""
     device_seconds: tuple[float, ...] | None
-    """GPU time of further calls, launched ahead of the GPU and timed by CUDA events; None on a CPU."""
+    """Seconds of GPU work in each of 3 to 20 further calls, by CUDA events; None on a CPU."""
     warmup_seconds: tuple[float, ...]
     """Wall times of the calls before the timing. The first call of a compiled model compiles it."""
     calls_per_block: int
-    """Calls of this model in one block (eager, compiled, compiled, eager)."""
+    """Calls of this model in one block, in both of its turns together."""
     peak_memory_bytes: int | None = None
     """On a GPU: most bytes allocated in a call, weights included. On a CPU: largest resident set of the process."""
     peak_reserved_bytes: int | None = None
@@ -87,7 +87,7 @@ class Measurement:
     settling_seconds: tuple[float, ...] = ()
     """Wall times of calls just after a switch between eager and compiled. They are slower, and do not count."""
     blocks_apart: int = 1
-    """For `control_times` only: number of blocks from one group of these calls to the next."""
+    """For `control_times` only: 1 if its calls follow each block, 3 if they follow each third block."""
 
     @property
     def busy_share(self) -> float | None:
@@ -136,7 +136,7 @@ class Pair:
     eager: Measurement
     compiled: Measurement
     control_times: Measurement | None = None
-    """Further eager calls, timed between the blocks, to compare eager with itself."""
+    """A second series of eager calls, timed between the blocks, to see how far equal calls differ."""
 
 
 @dataclass(frozen=True)
@@ -197,9 +197,9 @@ class Compilation:
     cudagraphs: str = "not asked"
     """Whether CUDA graphs were used: 'used', 'not asked', or 'not used: ' or 'used in part: ' with the reason."""
     cold: CompileCost | None = None
-    """First call with nothing of this model in the compile cache, or with a package to build; None if not known."""
+    """First call that finds no code of this model in the compile cache, or builds its package; None if not known."""
     warm: CompileCost | None = None
-    """First call with all in the compile cache, or with a package to load; None if not known."""
+    """First call that finds all code in the compile cache, or loads a package; None if not known."""
     partly: bool = False
     """Whether this run's first call found some kernels in the cache, but not all: it is neither cold nor warm."""
     recompiles: tuple[GraphBreak, ...] = ()
@@ -210,7 +210,7 @@ class Compilation:
 
     @property
     def known_costs(self) -> dict[str, float]:
-        """Seconds of a first call by the state of the compile cache: 'cold', or if unknown 'partly', and 'warm'."""
+        """Seconds of a first call by state of the compile cache: 'cold', or 'partly' if that is unknown, and 'warm'."""
         known = {"partly" if self.partly else "warm" if self.cache == "warm" else "cold": self.first_call_seconds}
         known |= {"cold": self.cold.first_call_seconds} if self.cold is not None else {}
         known |= {"warm": self.warm.first_call_seconds} if self.warm is not None else {}

@@ -22,7 +22,7 @@ class Parity:
 
     @property
     def unknown(self) -> bool:
-        """Whether nothing tells if the outputs agree: not compared, or too far apart to be told from roundings."""
+        """Whether nobody knows if the outputs agree: not comparable, or further apart than roundings explain."""
         return self.verdict == "not comparable" and self.max_abs_error is None
 
 
@@ -72,7 +72,7 @@ class Predictions:
     text: str | None = None
     """The generated text, without its prompt and without special tokens."""
     pieces: tuple[str, ...] | None = None
-    """The text that each token added; '' for a special token, or one that ends within a character."""
+    """The text that each token added; '' for a special token, or one that ends in the middle of a character."""
     token_ids: tuple[int, ...] | None = None
 
     def lines(self) -> list[str]:
@@ -82,7 +82,7 @@ class Predictions:
 
 @dataclass(frozen=True)
 class ImageInfo:
-    """The picture that was used, with the size in pixels that it has when upright."""
+    """The picture that was used. `width` and `height` are in pixels, after it was turned upright."""
 
     name: str
     width: int
@@ -94,7 +94,7 @@ class ImageInfo:
 
 @dataclass(frozen=True)
 class EndToEnd:
-    """Median times of a request besides the model's call: of one picture, and to copy the whole batch to the device."""
+    """Median times of a request without the model's call: `copy_seconds` for a batch, the others for one picture."""
 
     preprocess_seconds: float
     copy_seconds: float

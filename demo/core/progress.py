@@ -37,14 +37,14 @@ class Progress:
     first_seconds: float | None = None
     """Seconds of compiling together with the warm-up that follows; None until both are over."""
     compile_steps: tuple[tuple[str, float], ...] = ()
-    """Parts of the compile so far: a name of `CompileCost.parts` and its start, in seconds since compiling began."""
+    """Parts of the compile that have begun: a name of `CompileCost.parts`, and seconds from the compile's start."""
     graphs: int = 0
     breaks: int = 0
-    """Graph breaks found, and `graphs` compiled, before the latest part of the compile began."""
+    """Number of graph breaks when the latest part of the compile began. `graphs`: compiled graphs at that time."""
     speedup: Interval | None = None
     """Eager over compiled in the calls timed so far; None while there are too few."""
     repeat: int = 1
     repeats: int = 1
     """Number of fresh processes that the run asked for; `repeat` is the number of the current one, from 1."""
     answer: RunResult | None = None
-    """The result, as soon as only the first call from a filled compile cache is still to be measured; None before."""
+    """The result, once only a first call with a filled compile cache is left to measure; None before."""

@@ -1,7 +1,7 @@
 """How far a run's speed-up can be relied on: a mark (rough, fair or solid) with its reason and a remedy.
 
-A speed-up is rough if other programs disturbed the run, the GPU slowed down, eager and compiled were timed one after
-the other, or the interval is wider than `ROUGH`. It is fair with few processes or beyond `SOLID`, else solid.
+A speed-up is rough if other programs disturbed the run, the GPU slowed down, eager and compiled did not take turns, or
+its interval is wider than ±`ROUGH`. It is fair below `PROCESSES` processes or beyond ±`SOLID`, else solid.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Which settings a machine cannot run, known before a model is loaded, and advice after a failure.
 
-Covered is only what is certain: an unknown fact about a machine refuses nothing. Not covered: memory beyond that of
-the weights, and kernels that a single model needs.
+An unknown fact about a machine refuses nothing. Not considered: memory beyond that of the weights, and kernels that
+only some models need.
 """
 
 from typing import Any

@@ -48,9 +48,9 @@ class RunResult:
     eager: Measurement | None = None
     compiled: Measurement | None = None
     control_times: Measurement | None = None
-    """Further eager calls, timed between those of `eager` and `compiled`, to compare eager with itself."""
+    """A second series of eager calls, timed between those of `eager`, to see how far equal calls differ."""
     further: dict[str, Pair] = field(default_factory=dict)
-    """Times of other calls, by name: for a text model `FIRST_TOKEN`, the call that reads the prompt."""
+    """Times of calls besides the main one: for a text model those that read the prompt, under the key `FIRST_TOKEN`."""
     prompt_tokens: int | None = None
     start_up: StartUp | None = None
     compilation: Compilation | None = None
@@ -110,7 +110,7 @@ class RunResult:
 
     @property
     def latencies(self) -> dict[str, float]:
-        """Seconds of one call: {'eager': 0.03, 'compiled': 0.02}. Without a speed-up: medians of what was timed."""
+        """Seconds of one call: {'eager': 0.03, 'compiled': 0.02}. Without a speed-up: medians, of timed models only."""
         if self.speedup is not None:
             return dict(zip(("eager", "compiled"), self.speedup.latencies, strict=True))
         sides = {"eager": self.eager, "compiled": self.compiled}
@@ -157,13 +157,13 @@ class RunResult:
         return sum(shares) / len(shares) if shares else None
 
     def as_processes(self) -> tuple[ProcessResult, ...]:
-        """Returns the processes over which the speed-up is pooled; () if later runs may not pool this run."""
+        """Returns the earlier processes and this run's own, for a later run to pool; () if it must not use this run."""
         if self.speedup is None or self.void or self.oversubscribed or self.outputs_differ or self.status != "ok":
             return ()
         return (*self.earlier, ProcessResult(self.id, self.own_figures, self.threads))
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
-        """Returns when a first call of `compile_seconds` has paid; None without a speed-up, or if outputs differ."""
+        """Returns when faster calls have saved `compile_seconds`; None without a speed-up, or if outputs differ."""
         speedup = self.speedup
         if speedup is None or self.outputs_differ:
             return None

@@ -21,7 +21,7 @@ class Size:
     batch_size: int
     height: int | None = None
     width: int | None = None
-    """Height and width of the model's input, in pixels; None: the size that the checkpoint's processor makes."""
+    """`height` and `width` of the model's input, in pixels; None: the size that the checkpoint's processor makes."""
     prompt_tokens: int | None = None
 
     def __str__(self) -> str:

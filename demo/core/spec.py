@@ -64,7 +64,7 @@ class Option:
     fold: str | None = None
     """Group under 'Advanced' in the form, one of `FOLDS`; None: outside 'Advanced'."""
     timing: bool = False
-    """Whether the option changes only how a run is timed, not what is compiled. Default: True in the fold 'timing'."""
+    """Whether the option changes only how a run is timed, not what is compiled. Default: True if `fold` is 'timing'."""
     for_speed: bool = False
     """Whether the option may make calls faster without changing the model's input."""
 
@@ -258,7 +258,7 @@ class RunSpec:
 
     @property
     def unit(self) -> Literal["image", "call", "token"]:
-        """The noun of a rate, as in 'images per second'. Each call takes `batch_size` of them."""
+        """What a rate counts, as in 'images per second'. One call has `batch_size` of them."""
         return tasks.BY_NAME[self.task].unit
 
     @property

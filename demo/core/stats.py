@@ -21,16 +21,16 @@ CONFIDENCE = 0.95
 TRIMMED = 0.1
 """Share of the values that a trimmed mean leaves out at each end."""
 FEW_BLOCKS = 6
-"""With fewer blocks (of two calls) than this, `side_by_side` pairs single calls instead of medians of blocks. A handful
-of pairs would give a very wide interval, because Student's t has few degrees of freedom."""
+"""With fewer blocks than this, and two calls of each model in a block, `side_by_side` pairs single calls, not medians.
+A handful of pairs would give a very wide interval, because Student's t has few degrees of freedom."""
 SMALLEST_DIFFERENCE = 0.01
 """Smallest difference that is called faster or slower: 1 %, as in the benchmark library criterion."""
 SAME_WITHIN = 0.03
 """Largest difference that is still called 'same': 3 %."""
 EQUIVALENCE = 1.645 / 1.96
-"""Width of a 90 % interval over a 95 % one. Schuirmann's equivalence test (1987) at level 5 % uses the 90 %."""
+"""Factor that makes a 95 % interval a 90 % one, which Schuirmann's equivalence test (1987) at level 5 % uses."""
 TAKEN_FACTOR = 1.75
-"""How far a ratio may be off while other programs use cores: `benchmarks/taken_cores.py` measured up to 1.68."""
+"""Factor by which a ratio may be wrong while other programs use cores: `benchmarks/taken_cores.py` found up to 1.68."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Interval:
 def side_by_side(slow: Times, fast: Times, calls: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the times of `slow` and `fast` as pairs: two arrays of the same length.
 
-    The times come from blocks in the order slow, fast, fast, slow, with `calls` calls of each. A pair is the two
-    medians of a block. With fewer than `FEW_BLOCKS` blocks of two calls, a pair is two neighbouring calls. A drift of
-    the machine within a block cancels in the medians; between neighbouring calls the drift widens the interval.
+    The times come from blocks in the order slow, fast, fast, slow, with `calls` calls of each model. A pair is the
+    median of `slow` and that of `fast` in one block: a drift of the machine within the block cancels. With fewer than
+    `FEW_BLOCKS` blocks and `calls` 2, a pair is two neighbouring calls, and a drift widens the interval.
     """
     blocks = min(len(slow), len(fast)) // calls
     sides = [_split_blocks(times, calls)[:blocks] for times in (slow, fast)]
@@ -87,10 +87,10 @@ def paired_ratio(slow: Times, fast: Times) -> Interval:
 
 
 def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, apart: int = 1) -> Interval | None:
-    """Returns the ratio of eager times to further eager times (`control`), whose true value is 1; None with few calls.
+    """Returns the time of `eager` over that of a second series, `control`: 1 without errors; None for few calls.
 
-    `calls` calls of the control follow every `apart`-th block of timed calls, the first included. They are compared
-    with the eager calls just before and just after them: the `eager` times shifted by half a block.
+    `calls` calls of `control` follow the first block, and every `apart`-th after it. They are compared with the eager
+    calls just before and just after them, which end one block and begin the next.
     """
     around = _split_blocks(eager[calls // 2 :], calls)[::apart].ravel()
     if min(len(around), len(control)) < 2 * calls:
@@ -119,13 +119,13 @@ class PooledEstimate(Interval):
 
 
 def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float) -> PooledEstimate:
-    """Returns the ratio pooled from at least one process, with an interval that holds for a further process.
+    """Returns the ratio pooled from at least one process, with an interval that includes the spread between processes.
 
-    `deviation` is the spread between processes known before: the standard deviation of the logarithm of the ratio.
+    `deviation` is the spread that other runs showed: the standard deviation of the logarithm of the ratio.
     `freedom` is its degrees of freedom; infinite if the spread is exact.
 
-    - Each process after the first adds its distance from the rest to the known spread, with one degree of freedom:
-      the moderated variance of Smyth (2004). The distances are estimated as by DerSimonian and Laird (1986).
+    - The variance between `processes`, as DerSimonian and Laird (1986) estimate it, is averaged with that of the other
+      runs. The weights are the degrees of freedom: Smyth's moderated variance (2004).
     - The weight of a process is the inverse of its variance, so a noisy process counts little.
     """
     logs = np.log([one.ratio for one in processes])
@@ -143,7 +143,7 @@ def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float)
 
 
 def _variance_between(logs: np.ndarray, within: np.ndarray) -> float:
-    """Returns the variance of `logs` beyond what the variances `within` each process explain; at least 0."""
+    """Returns the variance of `logs` between processes, without the variance `within` each process; at least 0."""
     weights = 1 / np.maximum(within, 1e-12)
     scale = weights.sum() - (weights**2).sum() / weights.sum()
     if len(logs) < 2 or scale <= 0:
@@ -191,7 +191,7 @@ def t_quantile(freedom: float) -> float:
 
 
 def noise_floor(control: Interval | None) -> float:
-    """Returns how far eager, timed against itself, differed from itself: 0.004 is 0.4 %; 0 without a control."""
+    """Returns how far two series of eager calls differed: 0.004 is 0.4 %. `control` is their ratio; None gives 0."""
     return 0.0 if control is None else max(control.ratio, 1 / control.ratio) - 1
 
 
@@ -200,19 +200,19 @@ class Difference(Interval):
     """How many times longer a first model takes than a second, and whether the two differ."""
 
     verdict: Verdict
-    """'faster' means that the second is faster. 'unsure': the interval contains 1, or the model was recompiled."""
+    """'faster' means that the second is faster. The rule is in `compare`; 'unsure' also if the model was recompiled."""
 
 
 def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions: int = 1) -> Difference:
-    """Returns the ratio with the interval to show and the verdict. All verdicts of the project come from this rule.
+    """Returns the ratio with its widened interval and the verdict. All verdicts of the project come from this rule.
 
     1. With several `questions` about the same measurements the interval is wider (Bonferroni's correction).
-    2. The interval reaches at least `floor` to each side. `floor` is how far eager differed from itself.
+    2. The interval reaches at least `floor` to each side. `floor` is how far two series of eager calls differed.
     3. If other programs used cores (`taken`), both ends move out by `TAKEN_FACTOR`. More calls would not help,
        because this error is not random.
     4. 'faster' and 'slower': the interval leaves out 1, and the ratio is more than 1 % away from 1.
-    5. 'same': the 90 % interval of step 1 lies within 3 % of 1 (an equivalence test), and no cores were taken. Step 2
-       does not count here, because a ratio of calls timed in turns does not have this error.
+    5. 'same': the 90 % interval of step 1 lies within 3 % of 1 (an equivalence test), and not `taken`. Step 2 does not
+       count here, because a ratio of calls timed in turns does not have this error.
     6. 'unsure': otherwise. The interval then contains 1.
     """
     known = ratio if questions == 1 else _widen(ratio, questions)

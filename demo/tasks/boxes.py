@@ -8,9 +8,9 @@ from demo.core.outputs import Box, Predictions
 from demo.tasks.task import Task
 
 SAME_IOU = 0.9
-"""Least intersection over union (IoU) with which a box of eager and one of compiled count as the same."""
+"""An eager and a compiled box count as the same if their intersection over union (IoU) is at least this."""
 IOU = 0.8
-"""Least intersection over union with which boxes of two runs with different settings count as the same."""
+"""Boxes of two runs with different settings count as the same if their intersection over union is at least this."""
 
 
 def match(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[int, int]]:
@@ -41,7 +41,7 @@ def iou(one: Box, other: Box) -> float:
 
 
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
-    """Returns the share of boxes that have a partner, and of the pairs the lowest IoU and largest score difference."""
+    """Returns the share of boxes in pairs, and the lowest IoU and the largest score difference in a pair."""
     ours, theirs = eager.boxes or (), compiled.boxes or ()
     pairs = [(ours[i], theirs[j]) for i, j in match(ours, theirs, SAME_IOU)]
     total = max(len(ours), len(theirs))

@@ -5,7 +5,7 @@ from demo.core.outputs import Predictions
 from demo.tasks.task import Task
 
 SCORE = 0.05
-"""Largest difference between two runs' scores of the likeliest label with which they still agree."""
+"""Two runs agree if their likeliest label is the same and its scores differ by at most this."""
 
 
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The task image segmentation, whose predictions are labelled masks. Masks with one label are compared as one."""
+"""The task image segmentation, whose predictions are labelled masks. Masks with the same label are merged first."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from demo.core.outputs import Predictions, Segment
 from demo.tasks.task import Task
 
 SAME_IOU = 0.95
-"""Least intersection over union, averaged over the labels, with which the masks of two runs agree."""
+"""The masks of two runs agree if their intersection over union, averaged over the labels, is at least this."""
 
 
 def by_label(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
@@ -23,7 +23,7 @@ def by_label(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
 
 
 def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.ndarray:
-    """Returns a bool array [height, width]: True for a pixel that a label covers in only one of the two.
+    """Returns a bool array [height, width]: True for a pixel that a label covers in one of `first` and `second` only.
 
     Without masks the array is [1, 1] and False.
     """

@@ -18,15 +18,15 @@ class Task:
     agreement: Callable[[Any, Any], dict[str, float]] = lambda eager, compiled: {}
     """Returns how far two `Predictions` agree, as shares from 0 to 1: {'top5_agreement': 0.8}."""
     difference: Callable[[Any, Any], str] = lambda reference, other: ""
-    """Returns how the second `Predictions` look different to a user, as the end of a sentence; '' if they do not."""
+    """Returns how the second `Predictions` differ for a user, as the end of a sentence; '' if they do not."""
     shares: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-    """For each share that `agreement` returns: words with {share} in them, and the least share that is mentioned."""
+    """For shares that `agreement` returns, by name: words with {share} in them, and the smallest share to mention."""
     fault: Callable[[Any, Any], str] = lambda eager, compiled: ""
     """Returns why float32 rounding cannot explain how two `Predictions` differ, as a sentence; '' if it can."""
     refusal: Callable[[Any], str] = lambda spec: ""
     """Returns why a `RunSpec` of this task cannot run, and what to choose, in sentences; '' if it can."""
     unit: Literal["image", "call", "token"] = "image"
-    """The noun of a rate, as in 'images per second'. A model with 'image' takes a picture."""
+    """What a rate counts, as in 'images per second'. A model takes a picture if this is 'image'."""
     unused: tuple[str, ...] = ("prompt", "tokens")
     """Names of the options of `RunSpec` that this task cannot use."""
     takes_queries: bool = False
