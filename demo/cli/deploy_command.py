@@ -27,8 +27,8 @@ HUBS_OWN = {".gitattributes", "README.md"}
 """The files that the Hub itself puts into a new Space."""
 FOR_CUDA_12 = r"--extra-index-url https://download.pytorch.org/whl/cu126\ntorch==\1+cu126"
 TORCH = {"zero-a10g": "torch==2.11.0"} | dict.fromkeys(("t4", "l4", "a10g", "a100", "h100"), FOR_CUDA_12)
-"""What replaces torch's line in requirements.txt, by the beginning of the hardware's name. ZeroGPU has certain versions
-of torch only. The drivers of older GPUs may be too old for CUDA 13."""
+"""What replaces torch's line in requirements.txt, by the first letters of the hardware's name: ZeroGPU has only certain
+versions of torch, and the drivers of the other GPUs may be too old for CUDA 13."""
 ADVICE = (
     "Check the network, the login (`hf auth login`, or HF_TOKEN, with a token that may write there) and, for hardware, "
     "https://huggingface.co/settings/billing. Then start the same command again."

@@ -40,7 +40,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _machine() -> tuple[HostInfo | None, list[str]]:
-    """Returns the machine, or None if no process with torch starts, and why a run would fail on it."""
+    """Returns the machine and why a run would fail on it. The machine is None if no process with torch starts."""
     from demo.runs.runner import Runner
 
     with closing(Runner(None)) as runner:

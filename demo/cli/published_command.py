@@ -55,7 +55,7 @@ def _table(rows: list[PublishedRow]) -> str:
 
 
 def _conditions(row: PublishedRow) -> str:
-    """Returns 'measured by this project: 1.60 to 1.64×, float32, freezing, 2 threads, 3 repeats, 2026-11-21'."""
+    """Returns how a row was measured: 'measured by this project: 1.60 to 1.64×, float32, 2 threads, 2026-11-21'."""
     interval = fmt.ends(row.speedup_low, row.speedup_high) if row.speedup_low and row.speedup_high else ""
     threads = fmt.count(row.threads, "thread") if row.threads else ""
     repeats = f"{row.repeats} repeats" if row.repeats and row.repeats > 1 else ""

@@ -35,9 +35,9 @@ MODULE = "demo.backend.replay"
 RUN_OPTIONS = ("device", "weights", "mode", "dtype", "threads", "text", "prompt")
 """The options of a run that `shapes` accepts."""
 SPREAD = 0.1
-"""Two totals that differ by less than this share count as equal: each is from one process only."""
+"""A total up to 10 % above the least one counts as equal to it, because each is from one process only."""
 STRATEGIES = ("eager", "auto", "on", "off", "padded")
-"""Eager; three values of the option `dynamic`; and "off" with batches padded to powers of two, to compile few sizes."""
+"""Eager, the values of `dynamic`, and "padded": "off" with few batch sizes, rounded up to powers of two."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def add_to(commands: Any) -> None:
 
 
 def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
-    """Returns the specs of the preset or file; typed options replace its entries. Raises BadInput."""
+    """Returns the specs of the preset or file; options on the command line replace its entries. Raises BadInput."""
     content: dict[str, Any] = dict(PRESETS[options.preset]) if options.preset else {}
     if options.file:
         content = _read_yaml(options.file)
@@ -89,7 +89,7 @@ def _sweep(options: argparse.Namespace) -> int:
 
 
 def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> list[Cell]:
-    """Runs the specs on a Ray cluster or on this machine, and returns their results in the same order."""
+    """Runs the specs on this machine or on a Ray cluster, and returns their cells with the results."""
     from demo.runs.runner import Runner
     from demo.sweep import ray_cluster as cluster
 

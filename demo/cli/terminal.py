@@ -22,7 +22,7 @@ MAX_PREDICTIONS = 5
 WIDTH = 100
 ANSI_CODES = {"bold": "1", "eager": "33", "compiled": "34", "faster": "1;32", "slower": "1;31"}
 REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}
-"""The advice after the line on the quality of a result, by `Quality.remedy`."""
+"""Advice that ends the line on a result's quality, by `Quality.remedy`. 'They' are other programs named in the line."""
 
 
 class ProgressLine:

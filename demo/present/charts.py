@@ -24,7 +24,7 @@ from demo.store.published import PublishedRow
 # ---- one result
 
 _DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
-"""Colour and marker in `trace`. The marker differs too, for readers who cannot tell the colours apart."""
+"""Colour and shape of the dots in `trace`. The shapes differ for readers who cannot tell the colours apart."""
 
 
 def trace(result: RunResult) -> go.Figure | None:
@@ -64,7 +64,7 @@ GPU_SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     """Returns a bar chart with two bars for each model: the time of an eager call and of a compiled call.
 
-    All `rows` must have the same subset, GPU and batch size. If a call ran out of memory, its bar has length 0.
+    All `rows` must be of one table (`subset`), GPU and batch size. A call that ran out of memory has a bar of length 0.
     """
     if not rows:
         return None
@@ -106,7 +106,7 @@ def _source_lines(rows: Sequence[PublishedRow]) -> list[str]:
 
 
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a line chart of speed-up by batch size, one line for each GPU; all `rows` must have the same subset.
+    """Returns a line chart of speed-up by batch size, one line for each GPU; `rows` must be of one table (`subset`).
 
     A point is the geometric mean over the models that ran with this batch size on this GPU.
     """
@@ -147,8 +147,8 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
 def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
     """Returns a chart with one row for each run: its speed-up and 95 % interval, on a logarithmic axis around 1×.
 
-    `runs` maps an HTML label, '<b>A</b> 2.00× freezing', to a speed-up; None leaves the row empty. A speed-up whose
-    verdict is 'unsure' is drawn as an interval without a point.
+    `runs` maps the label of each row, as HTML, to a speed-up; None leaves the row empty. A speed-up whose verdict is
+    'unsure' is drawn as an interval without a point.
     """
     points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
     if not points:
@@ -204,7 +204,7 @@ class HeatCell:
 
 
 def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
-    """Returns a grid of coloured cells, blue if compiled is faster, orange if slower, in rows under group titles."""
+    """Returns a grid of coloured cells: blue if compiled is faster, orange if slower. Each group of rows is titled."""
     if not cells:
         return None
     columns = list(dict.fromkeys(cell.column for cell in cells))
@@ -252,7 +252,7 @@ _STYLES: dict[str, tuple[str, str]] = {
     "other": (LINE, "5px 3px"),
 }
 _PART_SHADES = ((LINE, 0.4), (LINE, 0.85), (COMPILED, 1.0), (TEXT, 1.0))
-"""Colour and opacity of the four parts of a bar in `ladder`, from left to right."""
+"""Colour and opacity of a bar's four parts in `ladder`: from left to right import, load, compile and first run."""
 
 
 @dataclass(frozen=True)
@@ -260,15 +260,15 @@ class WayLine:
     name: str
     kind: Kind
     start: float
-    """Seconds from the start of the process to its first answer."""
+    """Seconds from the start of the process to its first output."""
     seconds: float
     """Seconds of each further call."""
 
 
 def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | None:
-    """Returns a line chart of total time, `start + calls * seconds`, by number of calls; both axes are logarithmic.
+    """Returns a chart of total time by number of calls, a line for each way to run a model; None for fewer than two.
 
-    `source` is the text below the chart, line by line. Returns None for fewer than two ways.
+    A line is `start + calls * seconds`, on two logarithmic axes. `source` has the lines of text below the chart.
     """
     if len(ways) < 2:
         return None
@@ -301,10 +301,10 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
 
 
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
-    """Returns a bar chart with one bar for each way to run a model: the time from process start to the first answer.
+    """Returns a bar chart with one bar for each way to run a model: the time from process start to the first output.
 
-    `ways` maps the name of a way to its four parts, in the order in which they happen: {'import': 2.1, ...}, in
-    seconds. The times must come from a process with a filled compile cache. `source` is the text below the chart.
+    `ways` maps the name of each way to the seconds of its bar's parts, from left to right: {'import': 2.1, ...}. Each
+    process must have found a filled compile cache. `source` has the lines of text below the chart.
     """
     if not ways:
         return None

@@ -1,4 +1,4 @@
-"""Colours of the charts, the pictures, the PNGs, the race and the page."""
+"""The colours of the page, its charts and all pictures."""
 
 from PIL import ImageColor
 

@@ -1,7 +1,7 @@
-"""The details of a run as plain text: parts with a title, sentences, a table and rows, grouped into foldable sections.
+"""The details of a run as plain text, in foldable sections. A section has parts: a title, sentences, a table and rows.
 
-The page, the terminal and Markdown exports format them. A function that makes a part returns None if the run has no
-data for it.
+The page, the terminal and the Markdown export format these parts. A function that makes a part returns None if the run
+has no data for it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from demo.tasks.text import same_tokens
 Row = tuple[str, str, str]
 """A name, its value, and what the value means; value and meaning may be ''."""
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""The heads of the columns, the first one '', and the lines: each a name, then a value for each column."""
+"""The titles of the columns, the first one '', and the lines. A line is its name, then a value for each other title."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def _variant_heads(result: RunResult) -> list[str]:
 
 
 def calls(result: RunResult) -> Part | None:
-    """Returns statistics of the timed calls, eager and compiled; for a text model also of its first token."""
+    """Returns statistics of the timed calls of eager and compiled; for a text model also the time to a first token."""
     if result.speedup is None:
         return None
     sides = [side for *_, side in naming.variants(result)]
@@ -91,7 +91,7 @@ def _processes(result: RunResult) -> list[Row]:
 
 
 def why(result: RunResult) -> Part | None:
-    """Returns what a call spends its time on: launching kernels, the longest kernels, and its share of the roofline.
+    """Returns where the time of a call goes: launching kernels, the longest kernels, and how near the roofline it is.
 
     The roofline is the least time a call could take on this machine, by its arithmetic and its memory traffic.
     """
@@ -170,9 +170,9 @@ def _how_compiled(result: RunResult, compiled: Compilation) -> str:
 
 
 def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
-    """Returns a row for each place in the code, such as 'Graph break 1', with torch's reason.
+    """Returns a row for each place in the code, named 'Graph break 1' for the kind 'Graph break', with torch's reason.
 
-    A row with torch's hints follows, unless an earlier place had the same hints.
+    Below it, torch's hints have a row of their own, unless an earlier place had the same hints.
     """
     rows, hints = [], set()
     for number, place in enumerate(places, 1):
@@ -278,9 +278,9 @@ def _first_to_last(ascending: Sequence[str]) -> str:
 
 
 def costs(result: RunResult) -> Part | None:
-    """Returns what compiling costs: a column for each measured start, from an empty or a filled compile cache.
+    """Returns what compiling costs, with a column for each known state of the compile cache, such as empty or filled.
 
-    Each has the time of the first call, its parts, and the number of calls after which compiling has paid off.
+    A column has the time of the first call, its parts, and the number of calls after which compiling has paid off.
     """
     found = result.compilation
     if found is None or result.speedup is None:
@@ -369,5 +369,5 @@ FOLDS = {
 
 
 def tree(result: RunResult) -> dict[str, list[Part]]:
-    """Returns the parts of each foldable section, by its title; parts without data are left out."""
+    """Maps the title of each foldable section to its parts; parts without data are left out."""
     return {fold: [part for make in makers if (part := make(result))] for fold, makers in FOLDS.items()}

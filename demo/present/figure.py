@@ -92,7 +92,7 @@ def _without_html(label: str) -> str:
 
 
 def time_scale(seconds: Iterable[float | None]) -> tuple[float, str]:
-    """Returns (1, 's') for an axis in seconds if the longest time is 1 s or more, else (1000, 'ms')."""
+    """Returns factor and unit of a time axis: (1, 's') if the longest time is 1 s or more, else (1000, 'ms')."""
     longest = max((value for value in seconds if value is not None), default=0.0)
     return (1.0, "s") if longest >= 1 else (fmt.milliseconds(1.0), "ms")
 

@@ -12,8 +12,8 @@ from demo.store import published
 def compare_with_guide(result: RunResult) -> list[str]:
     """Returns sentences: the guide's speed-up on each GPU, this run's speed-up, and how the settings differ.
 
-    Example: 'On the A100 with torch 2.0.1 the guide saw 1.52×.' Returns [] if the guide has no such row, or if the run
-    failed for another reason than memory.
+    Example: 'On the A100 with torch 2.0.1 the guide saw 1.52×.' Returns [] if the guide lacks this checkpoint, mode and
+    batch size. It also returns [] if this run has no speed-up, unless it ran out of memory.
     """
     spec = result.spec
     rows = [

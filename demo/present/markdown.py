@@ -35,7 +35,7 @@ def of_run(result: RunResult) -> str:
 
 
 def of_predictions(result: RunResult) -> list[str]:
-    """Returns plain sentences on whether the predictions of eager and compiled agree; [] if there are none."""
+    """Returns plain sentences: whether eager and compiled predict the same, and a warning if that may mean nothing."""
     image = result.image
     beyond = bool(result.predictions) and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None)
     texts = details.agreement(result), DRAWN_ONLY if beyond else "", details.text_difference(result)
@@ -61,7 +61,7 @@ def section(part: Part) -> str:
 def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
     """Returns a Markdown table with a line for each run of a sweep, and the names of the machines below the table.
 
-    `cells` has for each run its spec, its result, and the text to show without a speed-up, such as 'OOM'.
+    `cells` has the spec and the result of each run, and a text such as 'OOM' to show if it has no speed-up.
     """
     head = ("checkpoint", "settings", "eager", "compiled", "speed-up")
     rows, places = [], []

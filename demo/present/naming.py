@@ -35,7 +35,7 @@ WORKER_WORDS = {
     "build": "generating and compiling code (AOTInductor)",
     "load": "loading the package",
 }
-"""What readers see for a code of the process that runs torch: what it is doing, then the parts of a first call."""
+"""The texts for codes: what the process that runs torch is doing and, from 'dynamo' on, the parts of a first call."""
 
 
 def short(checkpoint: str) -> str:
@@ -75,7 +75,7 @@ def run_settings(result: RunResult) -> str:
 
 
 def settings_list(spec: RunSpec) -> list[str]:
-    """Returns batch size, mode and dtype, then each option that differs from its default, switches last."""
+    """Returns batch size, mode and dtype, then each option that differs from its default, on-off options last."""
     parts = [f"batch {spec.batch_size}"] if spec.unit != "call" else []
     parts += [spec.mode, spec.dtype]
     for option in sorted(OPTIONS.values(), key=lambda option: option.kind == "switch"):
@@ -106,7 +106,7 @@ def variant_name(name: str, spec: RunSpec) -> str:
 
 
 def variants(result: RunResult) -> list[tuple[str, str, Measurement]]:
-    """Returns (key, name, measurement) of eager and compiled, of each only if it was timed: ('eager', 'Eager', ...)."""
+    """Returns (key, name, measurement) of eager and of compiled: ('eager', 'Eager', ...). Untimed ones are left out."""
     sides = (("eager", result.eager), ("compiled", result.compiled))
     return [
         (name, variant_name(name, result.spec), side) for name, side in sides if side is not None and side.wall_seconds
@@ -114,5 +114,5 @@ def variants(result: RunResult) -> list[tuple[str, str, Measurement]]:
 
 
 def worker_word(word: str) -> str:
-    """Returns the text for a code of the process that runs torch; an unknown code comes back unchanged."""
+    """Returns the text in `WORKER_WORDS` for a code; an unknown code comes back unchanged."""
     return WORKER_WORDS.get(word, word)

@@ -21,12 +21,12 @@ VARIANTS: tuple[Variant, ...] = ("eager", "compiled")
 
 
 def label_colours(labels: Iterable[str]) -> dict[str, str]:
-    """Returns a colour for each label, whatever their order. Labels share colours only if there are more than eight."""
+    """Returns a colour for each label, whatever the order of `labels`. Beyond eight labels some share a colour."""
     return {label: LABELS[place % len(LABELS)] for place, label in enumerate(sorted(set(labels)))}
 
 
 def text_on(colour: str) -> str:
-    """Returns black or white, whichever is easier to read on `colour`, one of `LABELS`, by its WCAG contrast."""
+    """Returns black or white, whichever has the better contrast (WCAG) on `colour`, the colour of a mark."""
     return "#000000" if ImageColor.getcolor(colour, "L") > 100 else "#FFFFFF"  # type: ignore[operator]
 
 
@@ -63,7 +63,7 @@ class Annotation(NamedTuple):
 def annotate(
     preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: Variant
 ) -> Annotation:
-    """Returns the picture with what eager or compiled predicts: the most certain box first, or the largest segment.
+    """Returns the picture with the boxes or segments of eager or compiled, by falling score or falling area.
 
     Raises ValueError for a mask that cannot be read.
     """
@@ -84,8 +84,8 @@ def annotate_difference(
 ) -> Annotation | None:
     """Returns the picture with the differences between eager and compiled marked; None if there are none.
 
-    Marked are boxes that have no partner with the same label and an IoU of `SAME_IOU` or more, or all pixels whose
-    label changed. Scores are not compared.
+    It marks each pixel whose label changed, or each box without a counterpart: a box with the same label and an IoU of
+    `SAME_IOU` or more. Scores are not compared.
     """
     seen = Annotation(_enlarge(preview), [], {})
     if eager.segments is not None and compiled.segments is not None:
@@ -176,7 +176,7 @@ def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
 
 @lru_cache(maxsize=64)
 def font_for(size: int, bold: bool = False) -> Font:
-    """Returns the font of the page, which gradio ships, or else Pillow's default. `size` is in pixels."""
+    """Returns the page's font, which is part of gradio; without gradio, Pillow's default font. `size` is in pixels."""
     name = f"gradio/templates/frontend/static/fonts/IBMPlexSans/IBMPlexSans-{'Bold' if bold else 'Regular'}.woff2"
     try:
         return ImageFont.truetype(str(metadata.distribution("gradio").locate_file(name)), size)

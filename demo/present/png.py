@@ -44,7 +44,7 @@ _BAR_START, _LONGEST_BAR = 218, 604
 
 
 def card(result: RunResult) -> bytes:
-    """Returns a PNG with a run's settings, machine, verdict and interval; with its status if it has no speed-up.
+    """Returns a PNG with a run's settings, machine, verdict and interval, or with its status if it has no speed-up.
 
     The text is large, because chats show a picture at about a third of its size.
     """
@@ -101,7 +101,7 @@ OVERSAMPLE = 2
 
 
 def race_at_rest(result: RunResult) -> bytes:
-    """Returns the race to break-even as a PNG. Raises BadInput for a result without a race."""
+    """Returns a PNG of the finished race: calls answered over time. Raises BadInput for a result without a race."""
     lines = race.lines_of(result)
     if not lines:
         raise BadInput(race.NO_RACE)

@@ -53,19 +53,19 @@ _STYLE = f"""<style>
 
 @dataclass(frozen=True)
 class Line:
-    """The line of eager or compiled. Times are in seconds from the start of the race."""
+    """A line in the picture, of eager or compiled. Times are in seconds from the start of the race."""
 
     kind: str
-    """CSS classes: 'eager', 'compiled', or 'compiled kept' for a start with a filled compile cache."""
+    """CSS classes: 'eager', 'compiled', or 'compiled kept' for compiled with a compile cache that was filled before."""
     name: str
     words: str
-    """Text after the name: 'pays after about 20 000 calls', '4 200 calls', 'is warming up'."""
+    """Text after `name`: 'pays after about 20 000 calls', '4 200 calls', 'is warming up'."""
     first: float
     """Time of the first answer; infinite while unknown."""
     each: float
     """Seconds of each further call; infinite while unknown."""
     crossing: tuple[float, float, float] | None = None
-    """Earliest, estimated and latest time at which the line meets eager's, by the 95 % interval; infinite: never."""
+    """When the line meets eager's: earliest, estimate, latest (95 % interval); infinite: never. None: not drawn."""
 
     def work(self, seconds: float) -> float:
         """Returns how many calls have ended after `seconds`; a call in progress counts as a fraction."""
@@ -90,7 +90,7 @@ def source_of(result: RunResult) -> str:
 def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bool = True) -> str:
     """Returns the race of a result as SVG; '' if the result has no race.
 
-    `size` is a key of `WIDTHS`, `source` is a last line of text, and if `plays`, the picture moves once.
+    `size` is a key of `WIDTHS`, `source` is the last line of text. With `plays` the lines grow once, as an animation.
     """
     lines = lines_of(result)
     if not lines:
@@ -101,7 +101,7 @@ def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bo
 
 
 def lines_of(result: RunResult) -> list[Line]:
-    """Returns a line for eager, and for compiled one for each measured start: from an empty or a filled compile cache.
+    """Returns a line for eager, and a line for compiled with each known state of the compile cache, such as empty.
 
     Returns [] if it is not known whether compiling pays.
     """
@@ -152,7 +152,7 @@ def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
 def _live_line(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:
     """Returns the line of eager or compiled after `now` seconds, such as 'Eager, 1.45 ms: 4 200 calls'.
 
-    `each` is the time of a call; while it is None, the text is `waits`: 'is warming up'.
+    `each` is the seconds of a call; while it is None, the text is `waits`. `first` is the time of the first answer.
     """
     begins = math.inf if first is None else first
     if not each:

@@ -20,7 +20,7 @@ APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),
     *("compiler", "scope", "freezing", "prompt", "tokens"),
 )
-"""Options that the program applies. A run that sets any other option, except for the timing, gets no program."""
+"""The options that the program applies. A run that sets any other option gets no program, timing options aside."""
 DYNAMIC = {"auto": None, "on": True, "off": False}
 """The argument `dynamic` of torch.compile, by the option `dynamic` of a run."""
 
@@ -92,13 +92,13 @@ def change(spec: RunSpec) -> str:
 
 
 def needs_folder(spec: RunSpec) -> bool:
-    """Returns whether the program reads weights or a config of this project, and so must start in this folder."""
+    """Returns whether the program reads files of this project (weights, a config), and so must start in its folder."""
     checkpoint = catalog.find(spec.checkpoint)
     return checkpoint is not None and (checkpoint.bundled or spec.weights == "random" or _has_own_config(checkpoint))
 
 
 def _has_own_config(checkpoint: Checkpoint | None) -> bool:
-    """Returns whether this project has its own config for a checkpoint whose published one transformers cannot load.
+    """Returns whether this project brings a config for the checkpoint: transformers cannot load the published one.
 
     The published config asks for timm, or has nulls in the revision that is used.
     """
@@ -132,7 +132,7 @@ def _template_variables(result: RunResult) -> dict[str, Any]:
 
 
 def _model(spec: RunSpec) -> dict[str, Any]:
-    """Returns the template's variables on how to load the model, in the same way as `demo.backend.models`."""
+    """Returns the template's variables for loading the model. The program loads it as `demo.backend.models` does."""
     if spec.task == OWN_MODEL:
         file, function = catalog.own_model_parts(spec.checkpoint)
         return {"file": file.name, "function": function}

@@ -56,7 +56,7 @@ def _comparison(result: RunResult) -> Comparison | None:
 
 
 def _headline_key(found: Comparison) -> str:
-    """Returns the verdict, or in place of 'unsure' the reason: 'narrow', 'unsure', 'busy' or 'void'."""
+    """Returns a key of `HEADLINES`: the verdict, except that 'unsure' may become 'narrow', 'busy' or 'void'."""
     if found.open_because == "recompiled":
         return "void"
     if found.verdict != "unsure":
@@ -143,7 +143,7 @@ def speedup_in_full(result: RunResult) -> str:
 
 
 def without_breaks(result: RunResult) -> str:
-    """Returns the speed-up of an earlier run without the graph breaks that the user added to this one.
+    """Returns the speed-up of the latest stored run with the same settings, but without the user's added graph breaks.
 
     Example: 'Without the added breaks, stored: 1.45× (1.41 to 1.49×)'. Returns '' if no such run is stored.
     """
@@ -174,7 +174,7 @@ def in_one_line(result: RunResult) -> str:
 def interval(result: RunResult) -> str:
     """Returns 'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes, ...'; '' without a speed-up.
 
-    If compiled is slower, it is a slow-down: 'slow-down 9.80 to 10.20×' is more precise than 'speed-up 0.10×'.
+    If compiled is slower, the text has the slow-down: 'slow-down 9.80 to 10.20×' is more precise than 'speed-up 0.10×'.
     """
     found = result.speedup
     if found is None:
@@ -185,7 +185,7 @@ def interval(result: RunResult) -> str:
 
 
 def basis(found: Comparison) -> str:
-    """Returns what the interval includes: 'from 3 processes, how they differ counted in'."""
+    """Returns on what the interval rests: 'from 3 processes, how they differ counted in', 'within one process: ...'."""
     if found.basis == "within one process":
         return "within one process: a rerun may lie outside"
     processes = fmt.count(found.processes, "process")
@@ -221,7 +221,7 @@ NEVER = BreakEven(calls=None, low=None, high=None, images=None, seconds=None)
 
 
 def break_even(result: RunResult, seconds: float) -> BreakEven | None:
-    """Returns when a first call of `seconds`, which compiles, has paid for itself; `NEVER` if compiled is not faster.
+    """Returns after how many calls compiling pays if the first call takes `seconds`; `NEVER` if compiled is not faster.
 
     Returns None if that is unknown: without a clear verdict, or if the outputs of eager and compiled differ.
     """
@@ -234,7 +234,7 @@ def break_even(result: RunResult, seconds: float) -> BreakEven | None:
 def worth(result: RunResult) -> str:
     """Returns when compiling pays: 'Pays after 18 000 calls from nothing, 4 000 with a kept cache', 'Never pays here'.
 
-    Returns '' for a run that failed or has no speed-up.
+    'From nothing' means with an empty compile cache. Returns '' for a run that failed or has no speed-up.
     """
     stated, compiled = outcome(result), result.compilation
     if stated is None or compiled is None:
@@ -257,7 +257,7 @@ def worth(result: RunResult) -> str:
 
 
 def worth_why(result: RunResult) -> str:
-    """Returns 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if that is unknown."""
+    """Returns the time of a first call: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if not known."""
     compiled = result.compilation
     if compiled is None or outcome(result) in (None, "void"):
         return ""
@@ -266,7 +266,7 @@ def worth_why(result: RunResult) -> str:
 
 
 def start_name(compiled: Compilation, state: str) -> str:
-    """Returns what a process starts with: 'from nothing', 'with a kept cache'. `state` is a key of `known_costs`."""
+    """Returns `state`, a key of `known_costs`, in words: 'from nothing' (empty compile cache), 'with a kept cache'."""
     if state == "warm" and compiled.package_bytes is not None:
         return "with the package kept"
     return STARTS[state]

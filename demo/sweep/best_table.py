@@ -1,8 +1,8 @@
 """Ranks the ways to run one model (eager, compiled, frozen, ...) by latency after the warm-up, and picks a winner.
 
-A way's speed-up compares it with plain eager, which has no option for speed. Most runs time both in turns, so that a
-slow machine slows both. A way that changes eager, such as bfloat16, is compared with plain eager in other processes.
-Not covered: two ways together, and single options of inductor.
+The speed-up of a way is over plain eager: eager without any option for speed. Most runs time the way and plain eager
+in turns, so that a slow machine slows both. But some ways, such as bfloat16, change eager too: their speed-up is over
+plain eager in other processes. Not covered: two ways together, and single options of inductor.
 """
 
 import dataclasses
@@ -39,8 +39,8 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 """The options of each way that differ from plain torch.compile.
 
-A search tries the ways in this order: those that time kernels while they compile take minutes and come late. Of equal
-ways the first wins, because it is the simplest to use.
+A search tries the ways in this order: ways that time kernels while they compile take minutes and come late. Simple ways
+come first: of equally fast ways, the first one wins.
 """
 OTHER_FORMATS = ("tf32", "bfloat16", "float16")
 """Ways that change the outputs: a search tries them only on request."""
@@ -50,13 +50,13 @@ OTHER_FORMATS = ("tf32", "bfloat16", "float16")
 class Way:
     name: str
     spec: RunSpec
-    """The spec that runs the way. Eager has no run of its own: runs of the other ways time it."""
+    """The spec of a run that times this way and eager. The spec of the way 'eager' itself is never run."""
     refused: str = ""
     """A sentence that says why the way cannot run here; '' if it can."""
 
     @property
     def changes_eager(self) -> bool:
-        """Whether runs of this way time eager with an option for speed, such as bfloat16, and not plain eager."""
+        """Whether an option of this way, such as bfloat16, also applies to the eager calls of its runs."""
         return not WAYS[self.name].keys().isdisjoint(("channels_last", "dtype"))
 
 
@@ -67,10 +67,10 @@ def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 
 def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[Way]:
-    """Returns the ways to try for this spec, also refused ones, but none that changes nothing.
+    """Returns the ways to try, also those that cannot run here (`Way.refused`), but none that would change nothing.
 
-    On a CPU these are TF32 and the modes with CUDA graphs. Without many convolutions over a picture it is
-    channels_last. Raises BadInput if eager cannot run.
+    On a CPU, TF32 and modes with CUDA graphs change nothing. Neither does channels_last in a model without many
+    convolutions over a picture. Raises BadInput if eager cannot run.
     """
     bare, known = resolve(plain(spec, machine), machine), catalog.find(spec.checkpoint)
     found = []
@@ -90,34 +90,34 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
 # The table
 
 CLOSE_RATIO = 1.05
-"""Among ways that cannot be told apart, the simplest with an estimate within 5 % of the best wins."""
+"""Of the ways that may be the fastest (rank 1), the simplest within 5 % of the highest speed-up wins."""
 MIN_EAGERS = 3
-"""Processes of plain eager that are needed to estimate how much they differ."""
+"""Plain eager must have run in this many processes, so that the spread between them can be estimated."""
 
 
 @dataclass(frozen=True)
 class Row:
     way: Way
     result: RunResult | None = None
-    """The way's newest run, whose speed-up includes earlier processes; None before the first run, and for eager."""
+    """The way's newest run, with a speed-up pooled over earlier processes too. None before any run and for eager."""
     out: str = ""
-    """Why the way cannot win, such as 'has no figures'; '' if it can."""
+    """Why the way cannot win, such as 'has no figures' for a run without a speed-up; '' if it can."""
     speedup: Interval | None = None
-    """Plain eager's latency over this way's, with an interval that is corrected for the number of ways."""
+    """Latency of plain eager divided by the latency of this way. The more ways are compared, the wider the interval."""
     seconds: float | None = None
-    """The latency of a call."""
+    """The latency of a call run this way."""
     first_answers: Mapping[str, dict[str, float]] = field(default_factory=dict)
-    """Seconds from a process's start to its first output, by 'import', 'load', 'compile' and 'first run'.
+    """Seconds from a process's start to its first output, in the parts 'import', 'load', 'compile' and 'first run'.
 
-    The key 'nothing' is for an empty compile cache, 'next' for one that an earlier process filled. A key that is not
-    known is missing.
+    The outer key is 'nothing' for an empty compile cache and 'next' for one that an earlier process filled. A state
+    that was not measured is missing.
     """
     memory_bytes: int | None = None
     rank: int | None = None
     """1 + the number of ways that are better; None if the way cannot win, or is not measured yet."""
 
     def first_answer(self, state: str) -> float | None:
-        """Returns the seconds from a process's start to its first output in state 'nothing' or 'next', if known."""
+        """Returns the seconds from a process's start to its first output, if known. `state` is 'nothing' or 'next'."""
         parts = self.first_answers.get(state)
         return None if parts is None else sum(parts.values())
 
@@ -127,19 +127,19 @@ class BestTable:
     rows: tuple[Row, ...]
     """The best way first, ways without a rank last."""
     winner: Row | None
-    """Eager's row if no way is known to be better; None if nothing could be compared."""
+    """The row of the best way, or eager's if no way is known to be faster. None if nothing could be compared."""
     equals: tuple[Row, ...] = ()
-    """The other rows of rank 1."""
+    """The rows of rank 1 other than the winner's."""
 
     @property
     def disturbed(self) -> bool:
-        """Whether other programs took cores in the newest run of a way with a rank."""
+        """Whether other programs took CPU cores during the newest run of any way that has a rank."""
         runs = [row.result for row in self.rows if row.rank is not None and row.result is not None]
         return any(run.oversubscribed for run in runs)
 
 
 def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str]) -> BestTable:
-    """Returns the ranked table. `results` has the newest run of each way, `refused` why a way cannot run."""
+    """Returns the ranked table. By a way's name, `results` has its newest run and `refused` why it cannot run."""
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
     eagers = [one.eager_seconds for run in plain_runs for one in _process_figures(run)]
     reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
@@ -164,7 +164,7 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
 
 
 def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, imports: float) -> Row:
-    """Returns eager's row from `runs`, which time plain eager; without any, the row has no numbers."""
+    """Returns eager's row: `seconds` is its latency, `runs` timed plain eager. Without these the row has no numbers."""
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
     if seconds is None or measured is None or measured.eager is None:
         return Row(way)
@@ -179,7 +179,7 @@ def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, impor
 def why_out(result: RunResult, reference: RunResult | None) -> str:
     """Returns why the way of this run cannot win, such as 'has no figures'; '' if it can.
 
-    Its compiled outputs must agree with its eager outputs, and its predictions with plain eager's in `reference`.
+    One reason: its compiled outputs differ from its eager ones, or its predictions from plain eager's in `reference`.
     """
     if result.failure is not None:
         return f"{result.status.replace('_', ' ')}: {result.failure.message}"
@@ -192,10 +192,10 @@ def why_out(result: RunResult, reference: RunResult | None) -> str:
 
 
 def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | None:
-    """Returns plain eager's latency over this run's compiled latency; None if `eagers` has too few processes.
+    """Returns the speed-up of this run's compiled over plain eager in other processes; None if these are too few.
 
-    On the log scale the interval joins two half widths: between processes of plain eager (Student's t times the
-    standard error), and within processes.
+    `eagers` has plain eager's latency in each process. On the log scale, the interval joins two half widths: between
+    processes of plain eager (Student's t times the standard error), and within processes.
     """
     own = _process_figures(result)
     if not own or len(eagers) < MIN_EAGERS:
@@ -213,7 +213,7 @@ def _process_figures(result: RunResult) -> list[ProcessFigure]:
 
 
 def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
-    """Returns a run's `Row.first_answers`, in which imports take `imports` seconds."""
+    """Returns the times of a run as in `Row.first_answers`. The part 'import' is `imports` seconds."""
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
         return {}
@@ -254,7 +254,7 @@ def _rank(rows: Sequence[Row]) -> BestTable:
 
 
 def _winner(first: Sequence[Row]) -> tuple[Row, tuple[Row, ...]]:
-    """Returns the simplest of eager and the ways near the best, and the other rows of rank 1."""
+    """Returns the winner of the rows of rank 1, and the others. Eager wins, or else the simplest way near the best."""
     ratios = {row.way.name: row.speedup.ratio for row in first if row.speedup is not None}
     least = max(ratios.values()) / CLOSE_RATIO
     close = [row for row in first if ratios[row.way.name] >= least or row.way.name == EAGER]

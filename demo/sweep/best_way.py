@@ -1,9 +1,9 @@
 """Searches for the best way to run one model, by successive halving (Jamieson and Talwalkar, 2016):
 
-1. Run each way, such as freezing, once. Time it for `QUICK_SECONDS`, unless each process has to compile it again.
-2. Run the best two at full length, and until each has `FINAL_RUNS` runs.
-3. Run other ways once more if their only run compiled: this measures the first output of the next process.
-4. In the faster half, run the ways that may still be the best at full length.
+1. Run each way, such as freezing, once: for `QUICK_SECONDS`, or at full length if each process must compile it again.
+2. Run the best two at full length, until each has `FINAL_RUNS` runs.
+3. Of the others, run a second time those whose only run compiled: this times a first output with a filled cache.
+4. In the faster half, run at full length the ways that may still be the best.
 """
 
 import dataclasses
@@ -28,9 +28,9 @@ MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
 """How long the short first run of a way is timed."""
 FINAL_RUNS = 2
-"""How many processes the best two ways get at least."""
+"""The best two ways run in at least this many processes each."""
 FIRST_SHARE = 0.6
-"""The share of the budget after which ways that have already run come first."""
+"""After this share of the budget, ways that have run before go before ways that have not."""
 
 
 class Search:
@@ -57,7 +57,7 @@ class Search:
         self._own_model = spec.task == OWN_MODEL
         self._by_spec = {way.spec: way.name for way in self.ways if way.name != EAGER and not way.refused}
         self._runs: dict[str, list[RunResult]] = {way.name: [] for way in self.ways}
-        """Oldest first."""
+        """The runs of each way, oldest first."""
         self._refused: dict[str, str] = {}
         self._spent = 0.0
         self._threads: int | None = None
@@ -68,7 +68,7 @@ class Search:
                 self._runs[name].append(result)
 
     def table(self) -> BestTable:
-        """Returns the ranked table of the runs so far. A way with another number of threads than most cannot win."""
+        """Returns the ranked table of the runs so far. A way that ran on fewer or more threads than most cannot win."""
         newest = {name: runs[-1] for name, runs in self._runs.items() if runs}
         threads = statistics.mode([run.threads for run in newest.values() if run.threads] or [None])
         gave_way = {
@@ -90,7 +90,7 @@ class Search:
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:
         """Runs ways until nothing is left to try, the budget is spent, or `cancel` is set.
 
-        Yields the runs' events, each with an index in `ways` as its `place`. A run that exceeds the budget is stopped.
+        Yields the runs' events; their `place` is the way's index in `ways`. A run that exceeds the budget is stopped.
         """
         asked = self.ways[0].spec
         if asked.device == "cpu" and asked.threads is None and (threads := runner.free_threads()) is not None:
@@ -136,7 +136,7 @@ class Search:
         return missing[0] if missing and self.left_seconds > 0 else None
 
     def _missing(self) -> list[tuple[Way, RunSpec]]:
-        """Returns the ways and specs still to run, in order, as far as the runs so far tell."""
+        """Returns the ways still to run, each with its spec, in order. Results of later runs may change this list."""
         to_run = set(self._by_spec.values()) - self._refused.keys()
         steps = [(way, _first(way.spec)) for way in self.ways if way.name in to_run and not self._runs[way.name]]
         good = [row for row in self.table().rows if row.rank is not None and row.way.name != EAGER]
@@ -153,5 +153,5 @@ class Search:
 
 
 def _first(spec: RunSpec) -> RunSpec:
-    """Returns the spec of a way's first run: short, unless every process has to compile the way again."""
+    """Returns the spec of a way's first run: short, or at full length if every process has to compile the way again."""
     return dataclasses.replace(spec, max_seconds=QUICK_SECONDS) if spec.cached or spec.compiler == "aot" else spec

@@ -131,7 +131,7 @@ class Cell:
 def make_cells(
     specs: Iterable[RunSpec], stored: Sequence[RunResult], machine: HostInfo, picture: Path, fresh: bool = False
 ) -> list[Cell]:
-    """Returns a cell for each spec, with its newest valid result if all its repeats are stored.
+    """Returns a cell for each spec, with the newest of the `valid_results` if that has as many repeats as the spec.
 
     `stored` is newest first. With `fresh` no stored result counts.
     """
@@ -152,8 +152,8 @@ def valid_results(
 ) -> Iterator[RunResult]:
     """Yields the stored results of these checkpoints that another run on `machine` would only repeat.
 
-    Their status is in `FINAL`; versions, device and picture are those of now, and the files of a local checkpoint are
-    older.
+    Their status is in `FINAL`. Versions, device and picture are those of now. No file of a local checkpoint has changed
+    since.
     """
     digest = hashlib.sha256(picture.read_bytes()).hexdigest()
     written = {checkpoint: _last_written(checkpoint) for checkpoint in checkpoints}
@@ -173,7 +173,7 @@ def _last_written(checkpoint: str) -> str:
 
 
 def is_from_machine(result: RunResult, machine: HostInfo) -> bool:
-    """Returns whether this machine made the result, with the versions that it has now."""
+    """Returns whether the result has the machine's device and software versions, on a GPU also driver and Triton."""
     then, on_gpu = result.environment, result.spec.device == "cuda"
     if then is None:
         return False
@@ -201,7 +201,7 @@ _COLUMNS = {"model": "string", **export.COLUMN_TYPES, "value": "string"}
 
 
 def record(cell: Cell) -> dict[str, Any]:
-    """Returns a finished cell as a row by column: as in an export, with the model's family and the cell's text."""
+    """Returns a finished cell as a table row by column: an export's columns, the model's family, the cell's text."""
     known = catalog.find(cell.spec.checkpoint)
     result = cell.result or RunResult("", "", "failed", cell.spec)
     return {

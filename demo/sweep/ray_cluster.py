@@ -1,8 +1,8 @@
 """Runs a sweep over a Ray cluster: one cell at a time on each GPU or, without GPUs, on each of the largest nodes.
 
 The project must lie at the same path on every node, with its requirements installed. Nodes are trusted.
-If a node is lost, Ray runs its cell elsewhere, or waits for another GPU of the type. If this process is lost, the sweep
-ends.
+If a node is lost, Ray runs its cell on another node, or waits until one with the same type of GPU is free. If this
+process is lost, the sweep ends.
 """
 
 import dataclasses
@@ -69,9 +69,9 @@ def _needs() -> dict[str, int]:
 
 
 def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> dict[str, HostInfo]:
-    """Returns a machine for each type of GPU, named as in Ray: 'T4'; without types, any machine under ''.
+    """Returns a machine of the cluster for each type of GPU, {'T4': ...}; if no type is given, {'': any machine}.
 
-    Raises BadInput if no node answers, for example if the cluster has no GPU of a type.
+    Raises BadInput if no node with a GPU of such a type answers.
     """
     import ray
 
@@ -89,7 +89,7 @@ def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> di
 def make_cells(
     specs: Sequence[RunSpec], machines: Mapping[str, HostInfo], stored: Sequence[RunResult], picture: Path, fresh: bool
 ) -> list[Cell]:
-    """Returns a cell for each spec and type of GPU, with the stored result of such a machine, if any."""
+    """Returns a cell for each spec and type of GPU, with the stored result of the machine for this type, if any."""
     return [
         dataclasses.replace(cell, gpu_type=gpu_type)
         for gpu_type, machine in machines.items()

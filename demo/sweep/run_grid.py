@@ -34,7 +34,7 @@ class Done:
 
 Event = Waiting | Timing | Done
 Turn = Callable[[], AbstractContextManager[Iterable[int]]]
-"""Queues a run. The context gives the number of runs ahead until the run's turn comes; leaving it starts the next."""
+"""Queues a run. Its context yields how many runs go first, until it is the run's turn; its end starts the next run."""
 
 
 def no_queue() -> AbstractContextManager[Iterable[int]]:
@@ -44,7 +44,7 @@ def no_queue() -> AbstractContextManager[Iterable[int]]:
 def run_cells(
     cells: Sequence[Cell], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = no_queue
 ) -> Generator[Event, None, None]:
-    """Runs the unfinished cells, all on the CPU threads that are free at the beginning, and yields events.
+    """Runs the unfinished cells and yields events. Every cell gets as many CPU threads as are free at the beginning.
 
     Setting `cancel`, or closing the generator, also ends the run in progress.
     """
@@ -64,7 +64,7 @@ def run_one(
     turn: Turn,
     **more: Any,
 ) -> Generator[Event, None, None]:
-    """Runs one cell in its turn and yields its events, last `Done` unless cancelled. `more` goes to `Runner.run`."""
+    """Runs one cell in its turn and yields events, at last `Done` unless cancelled. `more` goes to `Runner.run`."""
     with turn() as waiting:
         for ahead in waiting:
             if cancel.is_set():
