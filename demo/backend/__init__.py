@@ -1,6 +1,6 @@
-"""The process that does one run: the only package that imports torch and transformers.
+"""The code of the process that does one run. Only this package imports torch and transformers.
 
-Importing it sets environment variables of the process, before these libraries read them.
+The environment variables are set here, before these libraries read them.
 """
 
 import os

@@ -15,14 +15,14 @@ from demo.core.result import RunResult
 WIDE_SPREAD = 0.10
 CLOCK_CHANGE = 0.10
 LOW_CLOCK = 0.75
-"""A GPU's mean clock below this share of its largest is a caveat: nvbench sets such measurements aside."""
+"""A mean GPU clock below this share of the card's highest clock is a caveat: nvbench discards such measurements."""
 
 
 def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
-    """Returns a caveat for eager or compiled if all its calls return the same tensors; not if they return copies."""
+    """Returns caveats for models whose second call returns the very same tensors, unchanged, as their first call."""
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
-        """Returns each tensor's address and version, which changes when the tensor is written to."""
+        """Returns each tensor's address and its version, a count that grows when the tensor is written to."""
         return [(one.data_ptr(), one.is_inference() or one._version) for one in outputs if one.layout == torch.strided]
 
     repeated = []
@@ -37,7 +37,7 @@ def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
 
 
 def of_timing(result: RunResult) -> list[Caveat]:
-    """Returns caveats of the compile (such as graph breaks), of slow compiled calls, and of threads without a core."""
+    """Returns caveats about the compile (such as graph breaks), slow compiled calls, and threads without a core."""
     spec, compiled = result.spec, result.compilation
     found = [Caveat("often_taken")] if result.oversubscribed else []
     if compiled is not None:
@@ -59,7 +59,7 @@ def of_timing(result: RunResult) -> list[Caveat]:
 
 
 def of_noise(result: RunResult, unsettled: Sequence[str]) -> list[Caveat]:
-    """Returns caveats of what disturbed the timing. `unsettled`: the variants whose warm-up calls still differed."""
+    """Returns caveats about noise. `unsettled`: those of "eager" and "compiled" whose last warm-up calls differed."""
     found, wide = [], []
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
         if side is not None and result.timing_seconds is not None:

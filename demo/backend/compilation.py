@@ -1,4 +1,4 @@
-"""Reads what torch.compile did from torch's counters, metrics and log; and manages its cache on disk."""
+"""Reads from torch's counters, metrics and log what torch.compile did, and manages the compile cache on disk."""
 
 import contextlib
 import gc
@@ -39,9 +39,9 @@ STEPS = {
     "fx_codegen_and_compile": "inductor",
     "async_compile.wait": "backend compile",
 }
-"""Names of the compile steps (keys of `CompileCost.parts`) by the event of torch's own trace that begins them."""
+"""Compile steps, as named in `CompileCost.parts`. The keys are events of torch's trace: each one begins a step."""
 MAX_METRICS = 10_000
-"""Most compiled functions whose metrics torch keeps. Its own 64 are too few for a model with many graph breaks."""
+"""Number of compiles whose metrics torch keeps. Torch's default, 64, is too low for a model with many graph breaks."""
 
 
 @contextlib.contextmanager
@@ -61,14 +61,14 @@ def report_steps(report: Callable[[str], None]) -> Iterator[None]:
 class CompileLog:
     """What torch.compile did since the log was made: graph breaks, recompiles, fallbacks to eager, cache hits, seconds.
 
-    Only the newest log is valid: a new one clears torch's counters and takes over its log of graph breaks.
+    Use only the newest log: a new one clears torch's counters, and receives all later messages of graph breaks.
     """
 
     probe_seconds = 0.0
-    """Seconds of inductor's instruction probe (see `separate_instructions`) since the newest log was made."""
+    """Seconds of the instruction probe (see `separate_instructions`); 0.0 if it has not run since the log began."""
 
     def __init__(self, cached: Collection[str] = ()) -> None:
-        """`cached`: names of the files that the compile cache holds before the first call."""
+        """`cached`: names of the files in the compile cache before the model's first compiled call."""
         CompileLog.probe_seconds = 0.0
         counters.clear()
         dynamo.clear_compilation_metrics()
@@ -84,14 +84,14 @@ class CompileLog:
                 logger.handlers, logger.propagate = [self._breaks], False
 
     def events(self) -> int:
-        """Returns a count that grows with every function that dynamo traces. If it stays, nothing was compiled."""
+        """Returns a count that every compile raises. While it stays the same, nothing is compiled."""
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])
 
     def first_call_ended(self) -> None:
         """Stores the seconds of each compile step of the first call. Call it before anything else is compiled.
 
-        In torch's metrics each step contains the next: dynamo calls AOTAutograd, which calls inductor, which waits for
-        the compiler. Here each step is stored without the next, and dynamo without the instruction probe.
+        In torch's metrics each step includes the next: dynamo calls AOTAutograd, which calls inductor, which waits for
+        the C++ or Triton compiler. Here each step excludes the next, and dynamo's step excludes the instruction probe.
         """
         compiles = get_compilation_metrics()
 
@@ -146,9 +146,9 @@ class CompileLog:
 
     @property
     def partly(self) -> bool:
-        """Whether the first call compiled something, but found a kernel or an instruction probe in the cache.
+        """Whether the cache spared the first call a part of the compile, so that its seconds are neither cold nor warm.
 
-        On a GPU every kernel in the cache counts as found, because inductor does not tell which ones it used.
+        On a GPU any kernel in the cache counts, because inductor does not tell which ones it used.
         """
         kernels = {f"{key}.main.so" for key in CppPythonBindingsCodeCache.cache}
         if self.cache == "warm":
@@ -226,7 +226,7 @@ def graph_break(message: str) -> GraphBreak:
 
 
 def _guard(recompile_reason: str) -> str:
-    """Returns "the guard L['x'] == 2 failed" for dynamo's "0/1: L['x'] == 2  # the source line"."""
+    """Shortens dynamo's reason "0/1: L['x'] == 2  # source line" to "the guard L['x'] == 2 failed"."""
     guard = recompile_reason.partition("\n")[0].partition(": ")[2].partition("  #")[0].strip()
     return f"the guard {guard} failed" if guard else "dynamo gave no reason"
 
@@ -248,10 +248,10 @@ def use_empty_cache(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> set[str]:
-    """Removes unfinished libraries from inductor's cache, `folder`, and returns the names of the files that stay.
+    """Removes unfinished libraries from `folder`, inductor's cache. Returns the names of all files that remain.
 
-    A killed linker or a full disk leaves such libraries, and inductor would load them. A locked library stays, because
-    another process is linking it. Inductor writes its other files whole or not at all.
+    A killed linker or a full disk leaves unfinished libraries, and inductor would load them. A locked library remains:
+    another process is linking it. All other files are whole, because inductor writes them atomically.
     """
     files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
     libraries = [file for file in files if file.suffix in (".so", ".cubin") and sys.platform == "linux"]
@@ -275,8 +275,8 @@ def _is_whole(library: Path) -> bool:
 def separate_instructions() -> None:
     """Adds the CPU's vector instructions to the cache key of compiled graphs. Call it before the first compile.
 
-    Inductor's own key lacks them: under ATEN_CPU_CAPABILITY=avx2 it loaded code for AVX-512, which gave NaN. The first
-    compile of a process compiles a small program for each set of instructions: the instruction probe, timed here.
+    Inductor's own key lacks them: under ATEN_CPU_CAPABILITY=avx2 it loaded code for AVX-512, which gave NaN. To find
+    the instructions, inductor compiles small programs at a process's first compile. This instruction probe is timed.
     """
 
     def tag_cache(_: Any) -> None:
@@ -307,9 +307,9 @@ def clone_outputs(outputs: Any) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns an error as one line without folders: the first error of a compiler's output, else a traceback's end.
+    """Returns one line that says what failed: of a compiler's output the first error, of a child's traceback the end.
 
-    Without both: the first two lines that are no advice on debugging, or the error's type.
+    Of any other error: the first two lines that are not advice on debugging. Without a message: the error's type.
     """
     text, advice = str(error), ("Set TORCH", "You can suppress", "import torch", "torch._dynamo")
     if "returned non-zero exit status" in text:  # Triton's C compiler says why on standard error, which is a file

@@ -1,8 +1,8 @@
-"""Compiles a model as a spec asks: whole, layer by layer, with added graph breaks, or ahead of time as a package.
+"""Compiles a model: whole, layer by layer, with added graph breaks, or ahead of time as a package.
 
 - Layer by layer: equal repeated layers share one compiled graph (PyTorch's recipe of regional compilation).
-- A package is AOTInductor's file `.pt2`: a compiled library and the weights, for one batch size and picture size. With
-  dynamic "on" it takes every size that torch.export allows.
+- A package is a `.pt2` file of AOTInductor, with a compiled library and the weights. It takes inputs of one size, or
+  every size that torch.export allows if the option `dynamic` is "on".
 """
 
 import copy
@@ -29,7 +29,7 @@ DYNAMIC = {"auto": None, "on": True, "off": False}
 
 
 def apply_compile(model: Any, spec: RunSpec) -> Any:
-    """Returns the model, or a copy, under torch.compile; its first call compiles. The model itself does not change."""
+    """Returns a compiled version of the model, which compiles at its first call. `model` itself stays eager."""
     options: dict[str, Any] = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
     if spec.scope == "model":
         return torch.compile(add_breaks(model) if spec.graph_break else model, **options)
@@ -65,8 +65,8 @@ def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
 def add_breaks(model: Any) -> Any:
     """Returns a copy of the model with a graph break after each part (norm, attention, ...) of each repeated layer.
 
-    Without repeated layers the breaks follow the model's own parts; without parts, the model. Breaks between layers
-    alone would slow small checkpoints down by less than two runs of one setting differ.
+    A model without repeated layers gets a break after each of its children, or one at its end if it has none. Breaks
+    only between layers would slow a small model down too little to be seen in the noise.
     """
     broken = twin(model)
     parts = [part for layer in repeated_layers(broken) for part in layer.children()]
@@ -80,10 +80,10 @@ def add_breaks(model: Any) -> Any:
 
 
 def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, float]:
-    """Builds a package of the model for this batch in the file `path`. Raises what torch.export raises.
+    """Builds a package of the workload's model in the file `path`. Raises what torch.export and inductor raise.
 
     Returns the seconds of "export", which captures the model as a graph, and of "build", which compiles the graph.
-    `folder` becomes the compile cache: an empty one, so that nothing built before shortens the build.
+    `folder` becomes the compile cache: pass an empty one, so that no earlier build shortens this one.
     """
     compilation.use_empty_cache(folder)
     if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes()):
@@ -128,8 +128,8 @@ def _any_size(value: Any) -> dict[int, Any] | None:
 def load_package(path: Path) -> Any:
     """Loads a package and returns its model. Before you call the model, import the class of its outputs.
 
-    `torch._inductor.aoti_load_package` would also run the C++ compiler for seconds (pytorch issue 191715). The
-    arguments of its loader: path, name of the model, not single-threaded, one runner, the current device (-1).
+    `torch._inductor.aoti_load_package` would also run the C++ compiler for seconds (pytorch issue 191715). The loader's
+    arguments here: path, name of the model, not single-threaded, one runner, the current device (-1).
     """
     loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)  # type: ignore[attr-defined]
     return AOTICompiledModel(loader)

@@ -33,7 +33,7 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed"
 
 
 def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status, Failure]:
-    """Returns the status and the failure of a run whose `phase` raised `error`. `result`: the run's result so far."""
+    """Returns the status and the failure of a run that raised `error` in `phase`, such as "compile"."""
     spec, environment = result.spec, result.environment
     if is_out_of_memory(error):
         device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
@@ -59,7 +59,7 @@ def with_line(error: BaseException, file: Path) -> str:
 
 
 def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:
-    """Returns advice for a failure with this text, and the options that it changes, as {"dtype": "float32"}."""
+    """Returns advice for an error with this text, and the options to change: {"dtype": "float32"}, or {} if none."""
     if phase == "compile" and (remedy := build_remedy(text)):
         return remedy, {}
     if phase in ("compile", "time"):
@@ -106,7 +106,7 @@ def build_remedy(message: str) -> str:
 
 
 class CannotLoad(BadInput):
-    """A valid checkpoint cannot be loaded now: the Hub or a file has failed. A run stores `failure` in its result."""
+    """A checkpoint cannot be loaded now, because of the Hub, a login or a file. The run ends with `failure`."""
 
     def __init__(self, what: str, remedy: str, **change: Any) -> None:
         super().__init__(f"{what} {remedy}")

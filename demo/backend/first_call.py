@@ -1,7 +1,7 @@
 """Times the first compiled call in a new process: what a restarted server waits for.
 
-The compile cache is already filled; a package is loaded and called once. Not timed: importing torch, and loading the
-model and the GPU's libraries. Nothing is read from disk, because the system has the files in memory.
+Before, a run has filled the compile cache or built an AOTInductor package. Not timed: importing torch, and loading the
+eager model and the GPU's libraries. The system still has the files in memory, so the time of a disk is not included.
 
 The process reads the arguments of `measure` as a line of JSON, and prints what `measure` returns.
 """
@@ -24,9 +24,9 @@ TIMEOUT_SECONDS = 600.0
 
 
 def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | None) -> CompileCost:
-    """Times the first call in a new process, with the compile cache or the package of this run.
+    """Times the first call in a new process, with the file `package`, or with this process's compile cache if None.
 
-    Raises RuntimeError if the process fails or does not find the compiled graphs in the cache, or TimeoutExpired.
+    Raises RuntimeError if the process fails, or compiles a graph that the cache should hold. Raises TimeoutExpired.
     """
     torch.cuda.empty_cache()  # the other process needs room for a model of its own
     job = json.dumps(codec.plain({"spec": spec, "input_file": input_file, "package": package}))
@@ -42,7 +42,7 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | No
 
 
 def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tuple[CompileCost, str]:
-    """Returns the cost of a first call, and the compile cache's state: 'cold', 'off', 'warm' (also for a package)."""
+    """Returns the cost of the first call here, and the cache's state (`CompileLog.cache`); 'warm' for a package."""
     workload = tasks.load(spec, input_file)
     with torch.no_grad():
         _ = workload.batch  # made here, so that it is not timed

@@ -1,7 +1,7 @@
-"""`doctor --gpu`: three checks that this project measures correctly on a GPU, in two minutes, without a download.
+"""`doctor --gpu`: checks in three ways, without a download, that this program measures correctly on a GPU.
 
-Each check returns what is wrong as a sentence, or ''. Whole models are checked by `tests/gpu` instead. On an NVIDIA
-H200 (torch 2.11, driver 580) all three passed, in 28 s.
+Each check returns a sentence that says what is wrong, or ''. `tests/gpu` checks whole models instead. On an NVIDIA H200
+(torch 2.11, driver 580) all three passed, in 28 s.
 """
 
 import statistics
@@ -51,7 +51,7 @@ def replays() -> str:
 
 
 def peak() -> str:
-    """Checks the measured memory of a call that allocates `PEAK_BYTES`, against a call that allocates nothing."""
+    """Checks that a call that allocates `PEAK_BYTES` is measured with that much more memory than an empty call."""
     before, _ = profiling.peak_memory(lambda: None, GPU)
     found, _ = profiling.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
     if before is None or found is None:

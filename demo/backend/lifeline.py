@@ -1,8 +1,8 @@
 """Runs a module as a process that ends with its parent: `python -m demo.backend.lifeline FOLDER MODULE [ARGUMENT ...]`.
 
-The parent holds the other end of this process's standard input. When that end closes, a watcher process kills this
-process's group and removes FOLDER, which holds its temporary files. Not covered: children that leave the group, as with
-`setsid`; the time while another process holds a copy of that end.
+This process's standard input is a pipe, and the parent holds the pipe's writing end. When that end closes, a watcher
+process kills this process's group and removes FOLDER, which holds its temporary files. Not covered: children that leave
+the group, as with `setsid`. While another process has a copy of the writing end, nothing is killed.
 """
 
 import contextlib
@@ -19,9 +19,9 @@ def end_with_parent(folder: str) -> None:
     """Forks a watcher that kills the group and removes the folder when the parent ends. Call it before a thread starts.
 
     1. The watcher is a process: a thread cannot run while a library holds the interpreter's lock, nor after a crash.
-    2. The watcher closes the other files that it inherits, so that their readers see when the process here ends.
-    3. The watcher keeps the writing end of a pipe on which nothing is written. If the watcher is killed, that end
-       closes, and the kernel sends the process group SIGKILL, the signal set for news on the pipe.
+    2. The watcher closes inherited files except standard input, so that readers see when the calling process ends.
+    3. If the watcher itself is killed, the kernel kills the group: the watcher holds one end of a second pipe, on which
+       nothing is written, and SIGKILL is the signal for any event on that pipe (Linux).
     """
     reading, writing = os.pipe()
     with contextlib.suppress(AttributeError, OSError):  # not Linux

@@ -1,4 +1,4 @@
-"""Describes this machine: its hardware and compiler, and why torch cannot use them.
+"""Describes this machine's hardware and compiler. If torch cannot use the GPU or the compiler, says why.
 
 Only `environment` and `compile_problem(on_gpu=True)` make a CUDA context.
 """
@@ -55,7 +55,7 @@ def usable() -> bool:
     """Returns whether torch sees a GPU, and was built with code for it.
 
     Code for compute capability 8.0 also runs on later minor versions (8.6). PTX, NVIDIA's portable code, runs on all
-    later versions. If driver or build tell no capability, `torch.cuda.is_available` decides.
+    later versions. If the GPU's capability or the build's is unknown, only `torch.cuda.is_available` decides.
     """
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
     if gpu is None or not built:
@@ -103,7 +103,7 @@ class Gpu(NamedTuple):
 
 @cache
 def first_gpu() -> Gpu | None:
-    """Returns torch's cuda:0 as CUDA's driver describes it; None if the driver does not.
+    """Returns what CUDA's driver says of torch's cuda:0; None without a driver or a GPU, or if a question fails.
 
     Unlike NVML, the driver exists wherever torch can compute, respects CUDA_VISIBLE_DEVICES, and names a part of a
     card (MIG) as torch does. The call makes no CUDA context, but processes forked afterwards cannot use CUDA.

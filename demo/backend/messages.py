@@ -39,11 +39,11 @@ class Job:
     package: str | None = None
     """File for AOTInductor's package; None: a file in `kept_packages`, or a temporary file."""
     kept_packages: str | None = None
-    """Folder that keeps packages of this spec between runs: a package that is there is loaded instead of built."""
+    """Folder that keeps this spec's package for later runs, which load it instead of building it; None: not kept."""
     threads: int | None = None
-    """torch's threads on a CPU if the spec names no number: as many as earlier runs of the same setting had."""
+    """torch's threads on a CPU if the spec names no number: those of the runs to compare with; None: its default."""
     exactly: bool = False
-    """Whether to refuse the run, instead of lowering `threads`, if other programs leave fewer cores free."""
+    """If other programs leave fewer than `threads` cores free: True refuses the run, False lowers the threads."""
 
     @property
     def seen_file(self) -> Path | None:
@@ -52,7 +52,7 @@ class Job:
 
 
 class Events:
-    """Sends the worker's messages. Progress goes out at most four times a second, except at a new phase or code."""
+    """Sends the worker's messages. While phase and `Progress.code` stay, progress is sent 4 times a second at most."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -86,7 +86,7 @@ class Events:
         self.send("progress", progress=codec.plain(self._last))
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
-        """Sends the progress after a block of eager and compiled calls. `elapsed`: seconds of timing."""
+        """Sends the progress and the estimates so far. `elapsed`: seconds since the timing began."""
         if plan.iterations:
             done = len(samples.compiled) / plan.iterations
             end = elapsed / done

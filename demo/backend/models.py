@@ -1,7 +1,7 @@
 """Loads a model with its processor and tokenizer: from the Hub, a folder, or with random weights.
 
-A checkpoint that is not in the catalogue has limits: sizes of files, parameters, labels and processed pictures, and
-weights in safetensors only. Not covered: the memory that a call takes.
+A checkpoint that is not in the catalogue is refused if it is too large in files, weights, labels or picture size, or if
+its weights are no safetensors. Not checked: the memory that a call takes.
 """
 
 import copy
@@ -29,13 +29,13 @@ from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
 """Ends of the names of weights that a file may lack, because no prediction uses them."""
 TEXT_MODELS = ("owlvit", "owlv2")
-"""Zero-shot detectors that are run here: these model types take a list of texts, others one text made of all."""
+"""Model types of zero-shot detectors that take a list of texts. Other types take one joined text, and are refused."""
 MAX_LABEL = 200
 """Most characters of a label. Longer labels are cut."""
 MAX_ENTRIES = 100_000
 """Most entries of a list or an object in a config. For comparison: ImageNet-21k has 21,843 labels."""
 MAX_NUMBERS = {"label|classes": MAX_ENTRIES, "layers?$|^depths?$": 1000, "^rope_theta$": 10**12, "": 10_000_000}
-"""Largest whole numbers in a config, by regular expressions for their names. The first that matches counts."""
+"""Largest whole numbers allowed in a config. The first key, a regular expression, that finds a number's name counts."""
 MAX_TENSORS = 20_000
 """Most weight tensors of a model. For comparison: the largest vision models have about 2,000."""
 MAX_SIDE = 4096
@@ -53,14 +53,14 @@ class LoadedModel:
     processor: Any
     """None for a model that sees no picture."""
     tokenizer: Any | None
-    """None for a model that reads no text, and with random weights."""
+    """None for a model that reads no text, and for random weights."""
     checkpoint: catalog.Checkpoint
     caveats: list[Caveat]
 
 
 @dataclass(frozen=True)
 class Source:
-    """Arguments of transformers' `from_pretrained`. `options` are for all files, `weights_options` for weights."""
+    """Arguments of transformers' `from_pretrained`. The weights get `weights_options` in addition to `options`."""
 
     name: str
     config_name: str
@@ -104,9 +104,9 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
 
 
 def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
-    """Makes an entry from the config of a checkpoint that is not in the catalogue.
+    """Returns a catalogue entry, made from the config, for a checkpoint that is not in the catalogue.
 
-    Raises BadInput if the checkpoint is of another task, or has no weights for this task's last layers.
+    Raises BadInput if the checkpoint is not for the spec's task, or is a zero-shot detector and the spec has no text.
     """
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
     for auto_class in tasks.BY_NAME[spec.task].auto_classes:
@@ -185,8 +185,8 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
 def _config(source: Source) -> Any:
     """Returns the checkpoint's config, with the changes that loading and compiling need.
 
-    Raises BadInput if the config describes a gigantic model, ValueError if transformers does not know its model type,
-    and what transformers raises for a wrong entry.
+    Raises BadInput if the config describes a gigantic model, ValueError if transformers does not know its model type.
+    If a value in the config is wrong, raises what transformers raises.
     """
     entries, _ = PreTrainedConfig.get_config_dict(source.config_name, **source.options)
     model_type = entries.get("model_type")
@@ -225,7 +225,7 @@ def _class_of(model_type: Any) -> Any | None:
 
 
 def _without_nulls(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
-    """Drops the nulls that transformers 4 wrote and transformers 5 refuses, such as a DETR's `"dilation": null`."""
+    """Returns a config's entries without nulls that transformers 5 refuses, such as DETR's old `"dilation": null`."""
     fitted: dict[str, Any] = {}
     for name, value in entries.items():
         part = _class_of(value.get("model_type")) if isinstance(value, dict) else None

@@ -1,8 +1,8 @@
-"""Samples what else the machine does during the timing, between timed calls and never within one.
+"""Samples the state of the machine during the timing, between timed calls and never within one.
 
-- On a CPU: the cores that other processes leave free (Linux, see `demo.core.cores`).
-- On an NVIDIA GPU: its clock, throttle reasons and other processes, from NVML, NVIDIA's library (`nvidia-ml-py`).
-- Without /proc or NVML that part of a sample is None. Not covered: memory bandwidth and caches that others use.
+- On a CPU: the cores that other processes leave free (Linux, see `demo.core.cores`); None without /proc.
+- On an NVIDIA GPU: its clock, throttle reasons and other processes, by NVML (`nvidia-ml-py`); None without NVML.
+- Not covered: how much memory bandwidth and cache other processes use.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from demo.core.machine import GpuSample, HostSample
 SAMPLE_SECONDS = 0.5
 """Least seconds between two samples. A sample takes about a millisecond on a GPU: five NVML calls."""
 WINDOW_SECONDS = 1.0
-"""Least seconds over which `free_cores` averages, so that a short burst of another program takes no core."""
+"""Least seconds over which `free_cores` averages, so that another program's short burst does not count as a core."""
 MIN_SECONDS = 0.25
-"""Least seconds between two readings of /proc that count: its unit of 0.01 s is too coarse for less."""
+"""Least seconds between two readings of /proc for a number of free cores: /proc counts in steps of 0.01 s."""
 _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown")
 
 
@@ -84,7 +84,7 @@ class Nvml:
 
     @classmethod
     def of(cls, device: torch.device) -> "Nvml | None":
-        """Returns None for a CPU, without `nvidia-ml-py`, or if the driver refuses (some containers, MIG)."""
+        """Returns the GPU; None on a CPU, without `nvidia-ml-py`, or if the driver refuses (some containers, MIG)."""
 
         def find(nvml: Any) -> Nvml:
             uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
@@ -108,8 +108,8 @@ class Nvml:
     def _foreign_processes(self) -> int:
         """Returns the number of GPU processes outside this worker's process group.
 
-        In a container the driver may list the host's process ids, so that this process is not found: then one id counts
-        as this process.
+        In a container the driver may list the host's process ids, and not this process's own. Then all but one of the
+        listed processes count as outside.
         """
         holders = [process.pid for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
         if os.getpid() not in holders:

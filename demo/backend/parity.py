@@ -1,10 +1,10 @@
-"""Compares the outputs of eager and compiled as PyTorch's dynamo benchmarks do, by `same()` in torch/_dynamo/utils.py.
+"""Compares the outputs of eager and compiled by the rule of PyTorch's benchmarks: `same()` in torch/_dynamo/utils.py.
 
 - Covered: every tensor of the output, for one input and one call of eager and of compiled. Of a text model: the logits
   of its answer's tokens, and in float32 the tokens themselves. Integers, booleans and bytes have to be equal.
 - Not covered: other inputs, outputs that are no tensors, gradients, whether predictions are right.
-- Not found: a fault in numbers a thousandth of their tensor's size; in half formats, a fault in few numbers that is as
-  small as roundings.
+- Not found: a fault in numbers that are a thousandth of their tensor's root mean square; in float16 and bfloat16, a
+  fault in few numbers that is as small as a rounding.
 """
 
 import copy
@@ -21,13 +21,13 @@ from demo.core import format as fmt
 from demo.core.outputs import Parity, Verdict
 
 TOLERANCE = 1e-3
-"""dynamo's tolerance for transformers and timm models: a share of a number, and of its tensor's root mean square."""
+"""dynamo's tolerance for transformers and timm: this share of the number, plus this share of the tensor's norm."""
 SIZE_OF_ZEROS = 1e-4
 """Assumed size of a tensor of zeros, so that its tolerance is about one rounding of float32."""
 NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
-"""By number format: how many times eager's error compiled's may be (as in dynamo); the relative size of a rounding."""
+"""By number format: compiled's largest allowed error in multiples of eager's (as in dynamo); a rounding's size."""
 NEAR = 1 / 20
-"""Largest distance of eager and compiled from float64 in a match, as a share of the tensor's size."""
+"""Largest error of eager and of compiled for the verdict 'match', as a share of the float64 tensor's norm."""
 
 
 def compare(
@@ -39,13 +39,13 @@ def compare(
     task: dict[str, float] | None = None,
     fault: str = "",
 ) -> Parity:
-    """Returns a verdict on an eager and a compiled output of one input.
+    """Returns the verdict on the outputs of eager and of compiled for one input.
 
-    - `again`: a second eager output. A model whose two eager outputs differ cannot be compared.
-    - `reference(0)` computes the outputs in float64; `reference(share)` also moves each layer's numbers at random by up
-      to half of this share. It is called only for outputs that differ by more than the tolerance.
+    - `again`: the outputs of a second eager call. If they differ from `eager`, the verdict is 'not comparable'.
+    - `reference(0)` returns float64 outputs. `reference(share)` also changes each layer's outputs at random, by up to
+      half of `share`. Neither is called for outputs that agree within the tolerance.
     - If `reference` raises, the verdict is 'not comparable', or 'differ' for NaN or infinity in compiled alone.
-    - `task`: how far the predictions agree. `fault`: a difference of predictions that no rounding of float32 explains.
+    - `task`: how far predictions agree, for the Parity. `fault`: what differs in them, or ''; in float32 it decides.
     """
     error = math.inf
 
@@ -97,10 +97,10 @@ def compare(
 
 
 def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
-    """Returns the verdict on one tensor, with its reason. The limit is `multiple` times eager's error, plus roundings.
+    """Returns the verdict on one tensor, and its reason. The limit is `multiple` times eager's error, plus roundings.
 
-    `numbers`: the tensor from eager, from compiled, from a float64 run, and perhaps from float64 runs with layers moved
-    at random, which raise the limit.
+    `numbers`: the tensor from eager, from compiled and from float64. Further ones are from float64 runs with random
+    changes in each layer: they show how far a rounding can move the outputs, and so may raise the limit.
     """
     mine, other, exact, *perturbed = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
@@ -120,7 +120,7 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
 def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[float], Any]:
     """Returns a function that runs a float64 copy of the model on the same inputs and device.
 
-    On a CPU the function raises MemoryError if the copy needs more than the free memory, judged by eager's peak.
+    On a CPU it raises MemoryError if the copy would need more memory than is free; eager's peak gives the estimate.
     """
 
     def run(share: float = 0.0) -> Any:
@@ -176,12 +176,12 @@ def _norm(tensor: torch.Tensor, order: float) -> float:
 
 
 def _far(first: list[torch.Tensor], second: list[torch.Tensor], share: float) -> list[int]:
-    """Returns the indices of tensors in which a number differs by more than `share` of itself plus a tolerance."""
+    """Returns the indices of tensors in which a number differs by more than `share` of `first`'s plus a tolerance."""
     limits = [TOLERANCE * (min(1.0, _norm(one, 2)) or SIZE_OF_ZEROS) for one in first]
     return [at for at, one in enumerate(first) if not torch.allclose(second[at], one, share, limits[at], True)]
 
 
 def _error(value: torch.Tensor, true: torch.Tensor, order: float) -> float:
-    """Returns the norm of the differences; infinity if the two tensors are not finite in the same places."""
+    """Returns the `_norm` of `value - true`; infinity if NaN and infinities are not equal in both tensors."""
     difference = torch.where((value == true) | (value.isnan() & true.isnan()), 0.0, value - true)
     return _norm(difference, order) if difference.isfinite().all() else math.inf

@@ -33,7 +33,7 @@ class PictureWorkload(Workload):
     def load(
         cls, spec: RunSpec, device: torch.device, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None
     ) -> Self:
-        """Reads the picture and loads the model. Raises BadInput if one of them cannot be read."""
+        """Reads the picture, passes its facts to `on_image`, and loads the model. Raises BadInput if it cannot."""
         if file is None:
             raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
         picture, image = images.read_picture(file)
@@ -44,13 +44,13 @@ class PictureWorkload(Workload):
 
     @abstractmethod
     def decode(self, outputs: Any) -> Predictions:
-        """Returns the labels, boxes or segments in `outputs`: the model's, for one picture, in float32 on the CPU."""
+        """Returns labels, boxes or segments. `outputs`: the model's output for one picture, in float32 on the CPU."""
 
     def preprocess(self) -> dict[str, torch.Tensor]:
         """Returns the model's inputs, on the CPU: `pixel_values` [1, 3, height, width], and `pixel_mask` if any.
 
         A zero-shot detector also gets its queries: `input_ids` and `attention_mask`, both [queries, 16]. With random
-        weights it has no tokenizer, so all queries are empty texts, which take the model as long.
+        weights there is no tokenizer, so each query is an empty text; a call takes as long with it.
         """
         loaded = self.loaded
         made = loaded.processor(images=[self.picture], return_tensors="pt")

@@ -1,8 +1,8 @@
-"""Measures eager and compiled further, after the timing: profiling would slow the timed calls down.
+"""Measures eager and compiled after the timing, because profiling would slow timed calls down.
 
-- The GPU's work in a call without the gaps between kernels, throughput with a full queue, the peak of memory.
-- The kernels by torch.profiler; and the roofline: a call's least operations and bytes against the device's rates.
-- Not covered: gaps within a model that waits for the GPU in its forward count as work; a CPU's memory is the process's.
+- Measured: seconds of GPU work in a call, throughput of calls that do not wait, peak memory, the longest kernels, and
+  the roofline (a call's least operations and bytes, and the device's rates).
+- Limits: if a model's forward waits for the GPU, that wait counts as work. On a CPU the memory is the whole process's.
 """
 
 import contextlib
@@ -31,12 +31,12 @@ DEVICE_CALLS, MIN_DEVICE_CALLS = 20, 3
 DEVICE_SECONDS = 1.0
 BACK_TO_BACK_SECONDS = 0.3
 CALLS = 3
-"""Profiled calls of each variant. One more call before them does not count: the profiler starts in it."""
+"""Profiled calls of eager, and of compiled. Before them comes one call that does not count: the profiler starts."""
 MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 MATRIX_SIDE = {"cuda": 8192, "cpu": 1024}
 COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
-"""Bytes to copy: several times the device's caches, except for CPUs with very large ones."""
+"""Bytes that `copy_rate` copies: several times the device's caches, except for CPUs with very large ones."""
 Peak = tuple[int | None, int | None]
 """Peak bytes of memory in use, and bytes that torch's allocator reserved; None if unknown."""
 
@@ -65,7 +65,7 @@ def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
 
 
 def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackToBack:
-    """Times three or more calls that do not wait for one another. `wall_seconds`: the time of a call that waits."""
+    """Times three or more calls without a wait for the GPU between them. `wall_seconds`: time of a call that waits."""
     calls, wait = max(3, round(BACK_TO_BACK_SECONDS / wall_seconds)), wait_for(device)
     with garbage_collection_off():
         wait()
@@ -80,11 +80,10 @@ def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackT
 def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | None = None) -> Peak:
     """Returns the peak bytes (in use, reserved) during one more call; None if the system does not tell.
 
-    - On a CPU: the peak resident set of the whole process (Linux). Nothing is reserved.
+    - On a CPU: the peak resident set of the whole process (Linux), and None for reserved.
     - On CUDA: what torch's native allocator holds. The whole memory pool of a CUDA graph counts as in use, because a
-      replay allocates nothing.
-
-    The weights of `besides` are subtracted: a package has its own weights and does not need eager's.
+      replay allocates nothing. The weights of `besides` are subtracted: pass the eager model if `call` runs a
+      package, which has weights of its own.
     """
     if device.type == "cpu":
         return _peak_resident_set(call), None
@@ -143,7 +142,7 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
 
 
 def _of_operators(mark: Any) -> Profile:
-    """Returns the profile on a CPU. `mark`: the profiler's event that spans all calls of one variant."""
+    """Returns the profile on a CPU. `mark`: the profiler's event that spans all calls of eager, or of compiled."""
     inside, times = list(mark.cpu_children), []
     for event in inside:  # grows by the operators that each one calls
         inside += event.cpu_children
@@ -152,7 +151,7 @@ def _of_operators(mark: Any) -> Profile:
 
 
 def summary(events: Sequence[dict[str, Any]], variant: str) -> Profile:
-    """Returns the profile on a GPU from a Chrome trace, in us. Raises RuntimeError if the trace holds no GPU work."""
+    """Returns the profile of "eager" or "compiled" from a Chrome trace. Raises RuntimeError if it holds no GPU work."""
     spans = [event for event in events if event.get("ph") == "X"]
     mark = next(one for one in spans if one["name"] == MARK + variant and one.get("cat") == "user_annotation")
     start, end = mark["ts"], mark["ts"] + mark["dur"]
@@ -249,7 +248,7 @@ def copy_rate(device: torch.device) -> float:
 
 
 def _seconds(call: Call, device: torch.device) -> float:
-    """Returns the seconds of a call in the fastest series of calls, so long that a launch (10 us) does not matter."""
+    """Returns the mean seconds of a call in the fastest series; for calls much longer than a launch (10 us)."""
     wait = wait_for(device)
 
     def now() -> float:

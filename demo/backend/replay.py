@@ -1,7 +1,7 @@
-"""Times a log of input sizes, call by call, with the compiles that the calls wait for. `demo shapes` starts it.
+"""Times one call for each size in a list of input sizes, compiles included. `demo shapes` starts this process.
 
-The compile cache is empty, and the eager model has run every size once. A text is one call over the whole prompt,
-without a cache of keys and values. Not timed: making the inputs, and the copy that pads a batch.
+The compile cache is empty at first, and the eager model has run every size once. A text model reads the whole prompt in
+one call, without a cache of keys and values. Not timed: making the inputs, and padding a batch.
 
 The process reads the arguments of `run` as a line of JSON, and prints what `run` returns.
 """

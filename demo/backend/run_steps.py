@@ -1,4 +1,4 @@
-"""Runs one job in the worker process: load, warm up, compile, time, check, explain.
+"""Runs one job in the worker process: loads, warms up, compiles, times, checks and profiles.
 
 Each step adds its numbers to `Run.result`, so a failure loses nothing that was measured before.
 """
@@ -56,7 +56,7 @@ class Run:
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None
-        """What the first compile cost. None until a package is built or the model is compiled a second time."""
+        """Facts of the first compile, stored before the second; of a package, once it is loaded. Before that, None."""
         self.package: Path | None = None
         """AOTInductor's file, once it is built or loaded; always None unless the compiler is "aot"."""
         self.eager_outputs: Any = None
@@ -117,7 +117,7 @@ class Run:
 
     @contextlib.contextmanager
     def tolerate(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
-        """Turns an exception within the `with` block into a caveat that begins with `lost`."""
+        """Turns an exception in the `with` block into a caveat: `lost`, which says what is missing, and the error."""
         try:
             yield
         except Exception as error:
@@ -186,14 +186,14 @@ class Run:
         return Variant(workload.eager, warmup, model)
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
-        """Returns the seconds of the warm-up calls. `name` ("eager" or "compiled") joins `unsettled` if they differ."""
+        """Returns the seconds of the warm-up calls. Adds `name` to `unsettled` if the last of them still differ."""
         times, settled = timing.warm_up(call, self.workload.clock, self.log.events, **options)
         if not settled:
             self.unsettled.append(name)
         return times
 
     def compile(self, eager: Variant) -> None:
-        """Compiles the model or builds a package, warms eager up again, and sets `variants`."""
+        """Compiles the model, or builds or loads its package. Warms compiled up, then eager again. Sets `variants`."""
         workload = self.workload
         torch.cuda.empty_cache()  # a CUDA graph's pool cannot use memory that eager left reserved
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
@@ -246,7 +246,7 @@ class Run:
     # Time
 
     def time(self) -> None:
-        """Times eager and compiled. The run has failed if the model is compiled again meanwhile."""
+        """Times eager and compiled. If the model is compiled again during the timing, the run's status is "failed"."""
         self.enter("time", 0.5)
         if self.spec.protocol == "as published":
             self.caveats.append(Caveat("published"))
@@ -266,7 +266,7 @@ class Run:
             self.keep(status="failed", failure=failures.recompile_failure(recompiles))
 
     def time_until_undisturbed(self) -> timing.Samples:
-        """Times both. If a program takes a core, begins anew with fewer threads, unless the spec names a number."""
+        """Times both models. If a program takes a core, starts over with fewer threads, unless the spec sets them."""
         restarts = 2 if self.workload.device.type == "cpu" and self.spec.threads is None else 0
         while True:
             threads = torch.get_num_threads() if restarts else 0
@@ -281,7 +281,7 @@ class Run:
                 self.with_fewer_threads(*taken.args)
 
     def time_as_published(self, threads: int) -> timing.Samples:
-        """Times by the Transformers guide's recipe: all eager calls, then all compiled ones. Raises CoreTaken."""
+        """Times as the Transformers guide does: all eager, then all compiled calls. Raises as `time_interleaved`."""
         samples = timing.Samples(1)
 
         def between_calls(times: list[float]) -> None:
@@ -294,7 +294,7 @@ class Run:
         return samples
 
     def time_interleaved(self, threads: int) -> timing.Samples:
-        """Times in blocks of calls: eager, compiled, compiled, eager. Raises CoreTaken if a thread lacks a core."""
+        """Times in blocks of calls: eager, compiled, compiled, eager. Raises CoreTaken; with 0 threads never."""
         plan = timing.Plan.of(self.spec, self.variants.compiled.warmup[0])
 
         def on_block_end(samples: timing.Samples) -> None:
@@ -326,7 +326,7 @@ class Run:
     # Examine and check
 
     def examine(self, name: str) -> None:
-        """Measures peak memory, the time of calls without a wait between them, and the time of work on the GPU."""
+        """Measures peak memory, calls without a wait between them, and GPU work. `name`: "eager" or "compiled"."""
         timed, call, device = getattr(self.result, name), self.variants.by_name[name].call, self.workload.device
         known = self.eager_peak if name == "eager" else None
         besides = self.workload.model if name == "compiled" and self.package else None
@@ -372,8 +372,8 @@ class Run:
     def compile_again(self) -> None:
         """Times the first call of a new process, which finds the compile cache filled or loads the package.
 
-        Nothing is timed if this run compiled nothing, nor in a search for the best way, which starts such processes
-        anyway. Before that the result so far is sent.
+        Before that it sends the result so far. Does nothing if this run has failed or compiled nothing, or is part of
+        a search for the best way to compile, which starts new processes anyway.
         """
         compiled, machine = self.result.compilation, self.result.environment
         if compiled is None or machine is None or self.result.status != "ok" or compiled.graphs == 0:

@@ -1,10 +1,10 @@
 """The measurement protocol: warm-up, then blocks of calls (eager, compiled, compiled, eager) and control blocks.
 
-- A control block times eager against itself. The difference that it finds is the noise floor of the machine.
+- A control block times eager against itself. The differences found that way are the noise floor of the machine.
 - Covered: drift of the machine, an unfinished warm-up, slow first calls after a switch, Python's garbage collector.
-- Not covered: what slows eager and compiled alike (`monitor` watches for it), and differences between processes.
-- Timing stops once the speed-up's interval is narrow, so it misses the true value a little more often than it claims:
-  `benchmarks/results/honesty.md` has the numbers.
+- Not covered: what slows eager and compiled alike (`monitor` looks for it), and speed-ups that differ by process.
+- Timing stops once the speed-up's 95 % interval is narrow. This could make the interval miss the true value too often;
+  `benchmarks/results/honesty.md` counts in simulations how often it does.
 """
 
 import contextlib
@@ -31,21 +31,21 @@ CUDA_GRAPH_CALLS = 3
 """Further warm-up calls with CUDA graphs: the first runs eagerly, the second records, the third replays."""
 BLOCK_SECONDS = 0.12
 MAX_CALLS_HALF_BLOCK = 14
-"""Most calls of a half block. In longer blocks calls settle better, but drift cancels less."""
+"""Most calls of a half block, the eager calls at either end of a block. In longer blocks drift cancels less."""
 MAX_SETTLING_CALLS = 6
-"""Most calls that do not count after a switch between eager and compiled: caches still hold the other's data.
+"""Most uncounted calls after a switch between eager and compiled, while caches hold data of the model before.
 Measured on two cores: the first call took 5 to 24 % longer, and the slowest model was within 2 % by call 8.
 """
 SLOW_SECONDS = 0.1
-"""If a call takes this long or longer, a half block is one call, so that more blocks fit, and every call counts.
+"""Calls of this length or more all count, and a half block is one such call, so that more blocks fit.
 On five models of the Transformers guide the first call after a switch took 0.99 to 1.01 times as long as later ones.
 """
 SLOW_BLOCKS_APART = 3
-"""If a half block is one call, only every third block is followed by a control block, beginning with the first."""
+"""Blocks from one control block to the next if a half block is one call; otherwise each block has a control block."""
 MIN_BLOCKS, MIN_CALLS = 6, 20
 """Fewest blocks and calls of each variant for a speed-up, if time allows."""
 MOST_TIMING_SECONDS = 60.0
-"""Most seconds of timing under the default limit, however long the first compiled call took."""
+"""Longest timing with the default `max_seconds`, if the first compiled call took as long or longer."""
 REPORT_SECONDS = 0.3
 NEW_ESTIMATE = 1.1
 
@@ -84,8 +84,8 @@ class Plan:
     min_seconds: float = 0.5
     """Least seconds of eager calls, and of compiled calls, before a narrow interval may end the timing."""
     max_seconds: float = 3.5
-    """Stop after this long, unless blocks or calls are too few or the verdict would be 'unsure'.
-    The verdict is looked at once, at this moment: to go on until it is sure would make it wrong more often.
+    """Stop after this long, unless blocks or calls are too few, or the verdict would be 'unsure'.
+    The verdict is looked at only once: to look again and again until it is sure would make it wrong more often.
     """
     longest_seconds: float = 7.0
     """Stop after this long in any case, once there are two blocks."""
@@ -95,9 +95,9 @@ class Plan:
 
     @classmethod
     def of(cls, spec: RunSpec, first_call_seconds: float) -> "Plan":
-        """Returns the plan for a spec. The longest time is twice the spec's limit.
+        """Returns the plan for a spec. Its `longest_seconds` is twice the spec's `max_seconds`.
 
-        With the default limit it may be as long as the first compiled call, because a slow model compiles for long.
+        With the default `max_seconds` it is raised to the first compiled call's time, `MOST_TIMING_SECONDS` at most.
         """
         longest = 2 * spec.max_seconds
         if spec.max_seconds == OPTIONS["max_seconds"].default:
@@ -111,7 +111,7 @@ class Estimate(NamedTuple):
     """None for fewer than two blocks."""
     eager_seconds: float | None = None
     compiled_seconds: float | None = None
-    """Seconds of a call; `eager_seconds` / `compiled_seconds` is the speed-up. None before the first block."""
+    """Seconds of a compiled call; None before the first block. The speed-up is `eager_seconds / compiled_seconds`."""
 
 
 @dataclass
@@ -133,7 +133,7 @@ class Samples:
         return len(self.compiled) // (2 * self.calls_per_half_block)
 
     def estimate(self) -> Estimate:
-        """Returns the estimate, renewed with a tenth more blocks only: a check after each would stop by luck."""
+        """Returns the estimate, renewed after every 10 % more blocks: a check after each block would stop by luck."""
         if self.blocks >= max(1, self._latest.blocks * NEW_ESTIMATE):
             pairs = self._pairs()
             speedup = stats.paired_ratio(*pairs) if self.blocks >= 2 else None
@@ -146,7 +146,7 @@ class Samples:
         return SLOW_BLOCKS_APART if self.calls_per_half_block == 1 else 1
 
     def measurement(self, name: str, warmup: Sequence[float] = ()) -> Measurement:
-        """Returns the timed calls of "eager", "compiled" or "control". `warmup`: seconds of its warm-up calls."""
+        """Returns the timed calls of "eager", "compiled" or "control". `warmup`: seconds of the warm-up calls."""
         settling, apart = tuple(self.settling.get(name, ())), self.blocks_apart if name == "control" else 1
         calls = 2 * self.calls_per_half_block
         times = tuple(getattr(self, name))
@@ -168,10 +168,10 @@ def warm_up(
     min_calls: int = WARMUP_CALLS,
     first_call_ended: Callable[[], None] = lambda: None,
 ) -> tuple[list[float], bool]:
-    """Repeats a call until the last three take about as long and compiled nothing (`compile_events` stayed equal).
+    """Repeats a call until the last three took about as long and compiled nothing (`compile_events()` did not grow).
 
     Returns the seconds of each call, and whether they settled. Makes at least `min_calls` calls. Gives up after
-    `MAX_WARMUP_CALLS` calls, or after `MAX_WARMUP_SECONDS` without the first call, which compiles.
+    `MAX_WARMUP_CALLS` calls, or after `MAX_WARMUP_SECONDS` without the first call if calls no longer compile.
     """
     times: list[float] = []
     without_compiling = 0
@@ -203,10 +203,10 @@ def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3
 
 
 def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
-    """Returns the calls of a half block, so that the slower variant's half block takes half of `BLOCK_SECONDS`.
+    """Returns how many calls take half of `BLOCK_SECONDS`, of eager or of compiled, whichever is slower.
 
-    `MIN_BLOCKS` blocks fit into `iterations`. The least is 2, else calls that do not count would take more than a fifth
-    of the timing; 1 for calls of `SLOW_SECONDS` or more.
+    At most `MAX_CALLS_HALF_BLOCK`, and few enough for `MIN_BLOCKS` blocks in `iterations`. At least 2, so that the
+    uncounted calls after a switch are at most a fifth of all calls; 1 for calls of `SLOW_SECONDS` or more.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
     half = min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2))
@@ -223,12 +223,12 @@ def time_interleaved(
     half: int,
     on_block_end: Callable[[Samples], None],
 ) -> Samples:
-    """Times eager and compiled in blocks, with control blocks (eager against eager) between, until the plan is met.
+    """Times eager and compiled in blocks, with control blocks (eager against eager) between, until the plan says stop.
 
     1. With `half` = 5 the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager, 10 compiled, ...
-    2. Drift of the machine falls on both sides of each comparison. The control calls, too, lie between eager calls.
-    3. The first calls after a switch do not count: a server calls one variant only, and so never switches. Calls of
-       `SLOW_SECONDS` or more all count.
+    2. Drift of the machine affects eager and compiled equally. The control calls, too, lie between eager calls.
+    3. The first calls after a switch do not count, unless they take `SLOW_SECONDS` or more: a server has only one of
+       the two models, and so never switches.
     4. `on_block_end` is called after each block. If it raises, the timing ends.
     """
     samples = Samples(half)
@@ -263,7 +263,7 @@ def time_interleaved(
 
 
 def _done(samples: Samples, plan: Plan, until: float) -> bool:
-    """Returns whether to stop. `until`: the limit in seconds that is in force."""
+    """Returns whether to stop. `until`: `max_seconds`, or `longest_seconds` if the verdict was unsure by then."""
     calls = len(samples.compiled)
     if plan.iterations is not None:
         return calls >= plan.iterations

@@ -76,7 +76,7 @@ class Workload(ABC):
     model: Any
     """The model before it is compiled, on the device, in eval mode."""
     caveats: list[Caveat] = field(default_factory=list, kw_only=True)
-    """What loading the model found that a reader of the result should know."""
+    """Caveats found while the model was loaded."""
 
     @abstractmethod
     def make_batch(self) -> Batch:
@@ -87,7 +87,7 @@ class Workload(ABC):
         raise NotImplementedError("a model of one's own has its sizes in its function")
 
     def predictions(self, outputs: Any) -> Predictions | None:
-        """Returns what the model found, from the outputs of one call; None if the outputs mean nothing."""
+        """Returns predictions from the outputs of one call; None for random weights and for a user's own model."""
         return None
 
     def end_to_end(self, outputs: Any) -> EndToEnd | None:

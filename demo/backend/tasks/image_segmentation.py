@@ -24,9 +24,9 @@ class ImageSegmentation(PictureWorkload):
 
     @classmethod
     def load(cls, *asked: Any) -> "ImageSegmentation":
-        """Loads the model. A checkpoint's name decides how its outputs are decoded, if the catalogue does not.
+        """Loads picture and model. If the catalogue does not say how to decode the outputs, the checkpoint's name does.
 
-        Universal models can do all three `SEGMENTATIONS`. Their configs do not say for which one they were trained.
+        Universal models can do all three `SEGMENTATIONS`; their configs do not say for which one they were trained.
         """
         workload = super().load(*asked)
         checkpoint = workload.loaded.checkpoint

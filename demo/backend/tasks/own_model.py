@@ -67,7 +67,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
 
 
 def _place(model: Any, spec: RunSpec, device: torch.device) -> Any:
-    """Returns the module in eval mode, on the device. Real weights get the spec's dtype, complex ones stay complex."""
+    """Returns the module in eval mode, on the device. Floating-point weights get the spec's dtype, complex ones not."""
     dtype = dtype_of(spec)
     model.eval()  # not chained: a user's `train` may return nothing
     model = model.to(device)
@@ -93,7 +93,7 @@ def _import_file(file: Path) -> ModuleType:
 
 
 def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
-    """Returns the inputs as keyword arguments. Raises BadInput if they do not fit the module's `forward`."""
+    """Returns the inputs as keyword arguments. Raises BadInput if `forward` does not fit; `called` is for its text."""
     by_name = dict(given) if isinstance(given, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
     by_position = () if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else (given,)
     if not tensors((by_position, by_name)):

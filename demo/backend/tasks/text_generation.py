@@ -1,8 +1,8 @@
 """Text generation: a causal language model continues a prompt token by token, over a static cache of keys and values.
 
 A timed call is one greedy decoding step. The prefill, the call that reads the prompt, is timed separately. Not covered:
-padding, sampling, an end-of-text token, a sliding window shorter than prompt and answer, models that keep other state
-than keys and values, and the comparison of an answer that exceeds longrope's original length.
+padding, sampling, an end-of-text token, a sliding window shorter than prompt and answer, and models that keep other
+state than keys and values. For an answer beyond longrope's original length, a "differ" may be wrong.
 """
 
 import functools
@@ -26,7 +26,7 @@ from demo.core.size_log import Size
 from demo.core.spec import BadInput, RunSpec
 
 COMPARED_TOKENS = 64
-"""The logits of this many tokens of an answer are compared at most. A token has up to about 260,000 logits."""
+"""Most tokens of an answer whose logits are compared: each has up to about 260,000 logits."""
 CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.1}
 """How far logits with and without a cache may differ, as a share of the largest logit, by number format."""
 
@@ -44,7 +44,7 @@ class Decoding:
         """Decoding steps of a whole answer: one fewer than its tokens, because the prefill gives the first."""
         self.step = 0
         self.first = self.token = prompt[:, -1:]
-        """The answer's first token, and its latest token so far; both [batch, 1]."""
+        """The answer's first and its latest token, both [batch, 1]. Before the prefill: the prompt's last token."""
         self.eager_tokens: torch.Tensor | None = None
         """The eager model's answer, [answer tokens], on the CPU; None before there is one."""
         length = prompt.shape[1] + tokens
@@ -83,8 +83,8 @@ class Decoding:
     def answer(self, model: Any, forced: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the tokens of a whole answer, and the logits of its first `COMPARED_TOKENS` tokens.
 
-        Both are from the batch's first row, on the CPU: [answer tokens] and [compared tokens, vocabulary]. If `forced`,
-        [answer tokens], is given, the model reads these tokens instead of those that it chose.
+        Both are from the batch's first row, on the CPU: [answer tokens] and [compared tokens, vocabulary]. If `forced`
+        is given, [answer tokens], the model continues from these tokens instead of its own choices.
         """
         rows, tokens = [], []
         for index in range(self.steps + 1):
@@ -150,9 +150,9 @@ class TextWorkload(Workload):
         return outputs
 
     def outputs(self, model: Any) -> dict[str, Any]:
-        """Returns the tokens of the model's answer, and its logits while it reads the tokens that eager chose.
+        """Returns {"tokens": the model's answer, "logits": the model's logits when it is fed eager's answer}.
 
-        The tokens are a list, because only tensors are compared, and a rounding may change the text.
+        The tokens are a list, so that they are not compared as a tensor is: a rounding may change the text.
         """
         tokens, logits = self.decoding.answer(model)
         if self.decoding.eager_tokens is None:
