@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks import report
 from demo.cli import best_command
 from demo.core import catalog, codec, format as fmt
-from demo.core.spec import RunSpec
+from demo.core.options import RunSpec
 from demo.runs.outcome import Files
 from demo.runs.runner import Runner
 from demo.store.history import History

@@ -11,9 +11,9 @@ import time
 
 from benchmarks import report
 from demo.core import catalog
+from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
 from demo.present import verdict
 from demo.runs.runner import Runner
 from demo.sweep.grid import PICTURE

@@ -14,10 +14,10 @@ from typing import Any
 from demo.core import codec
 from demo.core.machine import HostInfo
 from demo.core.measurement import Measurement
+from demo.core.options import MODES, RunSpec
 from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
-from demo.core.spec import MODES, RunSpec
 
 LOOK_SECONDS = 0.05
 MACHINE = HostInfo(

@@ -35,9 +35,9 @@ from benchmarks.neighbour import busy_neighbours
 from demo.core import catalog, stats
 from demo.core.comparison import Comparison
 from demo.core.cores import usable_cores
+from demo.core.options import RunSpec
 from demo.core.result import RunResult
 from demo.core.result_json import from_json, to_json
-from demo.core.spec import RunSpec
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.store.published import current_commit

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from demo.core import base64_images, catalog
+from demo.core.options import TEXT_GENERATION
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
-from demo.core.spec import TEXT_GENERATION
 from demo.store.history import History
 from tools.scenes import draw_scene
 

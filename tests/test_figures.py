@@ -15,10 +15,10 @@ from demo.cli import sweep_command, terminal
 from demo.core import format as fmt
 from demo.core.comparison import Spread
 from demo.core.measurement import Compilation, Measurement
+from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
-from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.present import charts, details, guide_comparison, markdown, race, verdict
 from demo.present.script import script

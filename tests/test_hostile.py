@@ -30,8 +30,8 @@ from demo.backend import models
 from demo.cli.main import main
 from demo.core import catalog, format as fmt, limits
 from demo.core.base64_images import LONG_SIDE
+from demo.core.options import OPTIONS, TASKS, BadInput, Option, RunSpec
 from demo.core.result_json import from_json
-from demo.core.spec import OPTIONS, TASKS, BadInput, Option, RunSpec
 from demo.store.history import History
 from demo.ui import api
 from demo.ui.jobs import RunQueue

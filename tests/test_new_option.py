@@ -15,7 +15,7 @@ from demo.cli import common, run_command, sweep_command
 from demo.cli.main import parser
 from demo.core.catalog import arguments, make_spec
 from demo.core.codec import plain
-from demo.core.spec import BadInput
+from demo.core.options import BadInput
 from demo.present import markdown, naming
 from demo.present.script import script
 from demo.sweep.grid import make_specs
@@ -59,7 +59,7 @@ with pytest.raises(BadInput, match="does not apply the option shiny"):
 def test_a_new_option_is_known_wherever_one_is_asked_for_or_shown(tmp_path) -> None:
     shutil.copytree(ROOT / "demo", tmp_path / "demo", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "assets").symlink_to(ROOT / "assets")
-    table = tmp_path / "demo" / "core" / "spec.py"
+    table = tmp_path / "demo" / "core" / "options.py"
     fields, after = table.read_text("utf-8").split("    def __post_init__(self)")
     table.write_text(f"{fields}{DECLARED}{after}", "utf-8")
     (tmp_path / "checks.py").write_text(CHECKS, "utf-8")

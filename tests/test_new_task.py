@@ -107,7 +107,7 @@ def test_a_new_task_is_one_file_in_each_process(tmp_path) -> None:
     """A run from the command line with a small model of random weights, then `CHECKS`."""
     shutil.copytree(ROOT / "demo", tmp_path / "demo", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "assets").symlink_to(ROOT / "assets")
-    registry = tmp_path / "demo" / "tasks" / "__init__.py"
+    registry = tmp_path / "demo" / "tasks" / "registry.py"
     registry.write_text(registry.read_text("utf-8").replace('"own")', '"own", "depth")'), "utf-8")
     (tmp_path / "demo" / "tasks" / "depth.py").write_text(TASK, "utf-8")
     (tmp_path / "demo" / "backend" / "tasks" / "depth_estimation.py").write_text(WORKER, "utf-8")

@@ -16,9 +16,9 @@ from typing import Any
 
 from demo.core import format as fmt, stats
 from demo.core.files import replacing
+from demo.core.options import BadInput
 from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.result_json import from_json
-from demo.core.spec import BadInput
 from demo.present import markdown, naming, verdict
 from demo.store import export
 from tools.measured_table import add_measured, table_of

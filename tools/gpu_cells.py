@@ -38,9 +38,9 @@ from demo.backend.run_steps import Run
 from demo.backend.workload import Variant
 from demo.core import format as fmt
 from demo.core.caveat import note
+from demo.core.options import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from demo.core.result import Failure, RunResult, Status
 from demo.core.result_json import to_json
-from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from tools import gpu_turns
 
 READY_SECONDS = 330.0

@@ -55,7 +55,7 @@ os.environ.setdefault(NVML_CHECK, "1")  # a look for a GPU must not start CUDA: 
 from demo.backend import compilation, machine_probe
 from demo.core import catalog, format as fmt
 from demo.core.cores import usable_cores
-from demo.core.spec import TEXT_GENERATION, RunSpec
+from demo.core.options import TEXT_GENERATION, RunSpec
 from demo.present import verdict
 from demo.store.published import current_commit
 from demo.sweep.grid import PICTURE

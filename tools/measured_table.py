@@ -13,9 +13,9 @@ from typing import Any
 
 from demo.core import catalog
 from demo.core.files import replacing
+from demo.core.options import OPTIONS, BadInput, RunSpec
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
-from demo.core.spec import OPTIONS, BadInput, RunSpec
 from demo.store import published
 from demo.store.export import csv_text
 from demo.store.published import COLUMNS, SUBSET, PublishedRow, csv_cells, read_measured

@@ -20,8 +20,8 @@ from demo.backend import machine_probe
 from demo.backend.messages import Events, Job
 from demo.backend.run_steps import Run
 from demo.core import codec
+from demo.core.options import BadInput
 from demo.core.result_json import to_json
-from demo.core.spec import BadInput
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from demo.backend import compilation, machine_probe
 from demo.backend.workload import Workload
-from demo.core.spec import BadInput, RunSpec
+from demo.core.options import BadInput, RunSpec
 
 DYNAMIC = {"auto": None, "on": True, "off": False}
 

@@ -18,7 +18,7 @@ from demo.backend import compilation, compile_model, tasks, torch_settings
 from demo.backend.messages import answer_one_job
 from demo.core import codec
 from demo.core.measurement import CompileCost
-from demo.core.spec import RunSpec
+from demo.core.options import RunSpec
 
 TIMEOUT_SECONDS = 600.0
 

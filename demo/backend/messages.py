@@ -13,8 +13,8 @@ from pydantic import validate_call
 
 from demo.backend import timing
 from demo.core import codec
+from demo.core.options import RunSpec
 from demo.core.progress import Progress
-from demo.core.spec import RunSpec
 
 MIN_SECONDS_BETWEEN = 0.25
 LASTING = ("eager_seconds", "compiled_seconds", "first_seconds", "compile_steps", "graphs", "breaks", "speedup")

@@ -19,12 +19,12 @@ import transformers
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
 
-from demo import tasks
 from demo.backend.failures import OTHER, in_sentences, short_name
 from demo.backend.workload import dtype_of
 from demo.core import catalog, format as fmt, hub, limits
 from demo.core.caveat import Caveat
-from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
+from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
+from demo.tasks.registry import BY_NAME
 
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
 """Ends of the names of weights that a file may lack, because no prediction uses them."""
@@ -109,7 +109,7 @@ def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
     Raises BadInput if the checkpoint is not for the spec's task, or is a zero-shot detector and the spec has no text.
     """
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
-    for auto_class in tasks.BY_NAME[spec.task].auto_classes:
+    for auto_class in BY_NAME[spec.task].auto_classes:
         classes = getattr(transformers, auto_class)._model_mapping.get(type(config), ())
         names = {one.__name__ for one in (classes if isinstance(classes, tuple) else (classes,))}
         fits = names & {*architectures} if architectures else names

@@ -13,9 +13,9 @@ from PIL import Image
 from demo.backend import models, timing
 from demo.backend.workload import Batch, Workload, on_device
 from demo.core import images
+from demo.core.options import BadInput, RunSpec
 from demo.core.outputs import EndToEnd, ImageInfo, Predictions
 from demo.core.size_log import Size
-from demo.core.spec import BadInput, RunSpec
 
 CLIP_START, CLIP_END, CLIP_LENGTH = 49406, 49407, 16
 """CLIP's tokens for the start and the end of a text, and the length of a padded query in tokens."""

@@ -25,7 +25,7 @@ from demo.backend.timing import Call, garbage_collection_off, wait_for
 from demo.backend.workload import Workload, tensors
 from demo.core import format as fmt
 from demo.core.measurement import BackToBack, Kernel, Profile, Roofline
-from demo.core.spec import RunSpec
+from demo.core.options import RunSpec
 
 DEVICE_CALLS, MIN_DEVICE_CALLS = 20, 3
 DEVICE_SECONDS = 1.0

@@ -15,8 +15,8 @@ import torch
 from demo.backend import compilation, compile_model, tasks
 from demo.backend.messages import answer_one_job
 from demo.backend.workload import Workload
+from demo.core.options import BadInput, RunSpec
 from demo.core.size_log import Size
-from demo.core.spec import BadInput, RunSpec
 
 
 def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:

@@ -33,9 +33,9 @@ from demo.backend.workload import Variant, Variants, Workload
 from demo.core import cores, refusals
 from demo.core.caveat import Caveat, note
 from demo.core.measurement import Compilation, CompileCost, Measurement, StartUp
+from demo.core.options import PUBLISHED_CALLS, BadInput, RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
-from demo.tasks import BY_NAME
+from demo.tasks.registry import BY_NAME
 
 
 class Run:

@@ -20,7 +20,7 @@ import torch
 
 from demo.core import stats
 from demo.core.measurement import Measurement
-from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, RunSpec
+from demo.core.options import CUDA_GRAPH_MODES, OPTIONS, RunSpec
 
 Call = Callable[[], Any]
 

@@ -11,7 +11,7 @@ import torch.fx.experimental._config
 
 from demo.backend import compilation
 from demo.backend.workload import dtype_of, tensors
-from demo.core.spec import RunSpec
+from demo.core.options import RunSpec
 
 
 def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:

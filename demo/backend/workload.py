@@ -11,9 +11,9 @@ from torch.utils import _pytree as pytree
 from demo.backend import compilation, timing
 from demo.backend.messages import Events
 from demo.core.caveat import Caveat
+from demo.core.options import RunSpec
 from demo.core.outputs import EndToEnd, Predictions
 from demo.core.size_log import Size
-from demo.core.spec import RunSpec
 
 Batch = dict[str, Any]
 """Keyword arguments of a model's call: tensors, or containers of tensors."""

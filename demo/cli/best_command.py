@@ -9,7 +9,7 @@ from typing import Any
 
 from demo.cli import common, terminal
 from demo.core import format as fmt
-from demo.core.spec import OWN_MODEL
+from demo.core.options import OWN_MODEL
 from demo.present.script import script
 from demo.store.history import History
 from demo.sweep import best_words

@@ -8,8 +8,8 @@ from typing import Any
 
 from demo.core import catalog, images
 from demo.core.codec import plain
+from demo.core.options import OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec
 from demo.store.export import check_place
 from demo.store.history import History
 from demo.sweep.grid import PICTURE

@@ -12,7 +12,7 @@ from pathlib import Path
 from demo.cli.common import FAILED, OK
 from demo.core import format as fmt, hub
 from demo.core.catalog import is_hub_id
-from demo.core.spec import BadInput
+from demo.core.options import BadInput
 from demo.store import hub_dataset
 
 ROOT = Path(__file__).resolve().parents[2]

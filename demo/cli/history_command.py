@@ -11,9 +11,9 @@ from demo.cli import terminal
 from demo.cli.common import PROGRAM, find_stored
 from demo.core import format as fmt
 from demo.core.files import replacing
+from demo.core.options import BadInput
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
-from demo.core.spec import BadInput
 from demo.present import markdown, naming, png, race
 from demo.present.script import script
 from demo.store import export

@@ -28,7 +28,7 @@ from demo.cli import (
 )
 from demo.cli.common import BAD_INPUT, FAILED, OK, PROGRAM, json_text
 from demo.core import catalog, format as fmt
-from demo.core.spec import TEXT_GENERATION, BadInput
+from demo.core.options import TEXT_GENERATION, BadInput
 from demo.runs.process import WorkerDied
 from demo.store.history import HistoryError
 from demo.store.published import current_commit

@@ -6,7 +6,7 @@ from typing import Any
 
 from demo.cli import terminal
 from demo.core import format as fmt
-from demo.core.spec import TASKS
+from demo.core.options import TASKS
 from demo.store import published
 from demo.store.published import OOM, PublishedRow, setting_words
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from demo.cli import common, terminal
 from demo.core import format as fmt
+from demo.core.options import BadInput, RunSpec
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
-from demo.core.spec import BadInput, RunSpec
 from demo.present import markdown, verdict
 from demo.present.script import loading_lines
 from demo.runs.outcome import Files

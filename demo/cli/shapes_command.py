@@ -27,8 +27,8 @@ from demo.cli.common import (
 )
 from demo.core import format as fmt, limits
 from demo.core.codec import plain
+from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.size_log import Size, read_log
-from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.runs.process import Child, child_process, ending
 
 MODULE = "demo.backend.replay"

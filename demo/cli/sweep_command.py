@@ -11,7 +11,7 @@ from typing import Any
 
 from demo.cli import common, terminal
 from demo.core import format as fmt
-from demo.core.spec import BadInput, RunSpec
+from demo.core.options import BadInput, RunSpec
 from demo.present import markdown, verdict
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.store.history import History

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from demo.core import limits
 from demo.core.format import excerpt
-from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec
+from demo.core.options import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec
 
 NO_PICTURE = (0, 0)
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from demo.core import format as fmt
-from demo.core.spec import MAX_BATCH_SIZE, BadInput
+from demo.core.options import MAX_BATCH_SIZE, BadInput
 
 
 @dataclass(frozen=True)

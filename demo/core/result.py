@@ -12,8 +12,8 @@ from demo.core.caveat import Caveat
 from demo.core.comparison import BreakEven, Comparison, ProcessFigure, ProcessResult, Spread, compare_variants
 from demo.core.machine import Environment, HostSample
 from demo.core.measurement import Compilation, Measurement, Pair, Roofline, StartUp
+from demo.core.options import RunSpec
 from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
-from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 
 SCHEMA_VERSION = 3

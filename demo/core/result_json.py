@@ -9,7 +9,7 @@ from demo.core.comparison import Comparison
 from demo.core.format import milliseconds
 from demo.core.measurement import Measurement
 from demo.core.result import SCHEMA_VERSION, RunResult
-from demo.tasks import BY_NAME
+from demo.tasks.registry import BY_NAME
 
 
 def to_json(result: RunResult) -> dict[str, Any]:

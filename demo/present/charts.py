@@ -12,8 +12,8 @@ from typing import Literal
 import plotly.graph_objects as go
 
 from demo.core import format as fmt
+from demo.core.options import PUBLISHED_CALLS
 from demo.core.result import RunResult
-from demo.core.spec import PUBLISHED_CALLS
 from demo.core.stats import Difference, geometric_mean
 from demo.present import naming
 from demo.present.colours import COMPILED, EAGER, GPUS, LINE, TEXT, rgb

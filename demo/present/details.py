@@ -12,7 +12,7 @@ from demo.core.measurement import Compilation, GraphBreak
 from demo.core.result import FIRST_TOKEN, RunResult
 from demo.present import naming, verdict
 from demo.present.guide_comparison import compare_with_guide
-from demo.tasks import BY_NAME
+from demo.tasks.registry import BY_NAME
 from demo.tasks.text import same_tokens
 
 Row = tuple[str, str, str]

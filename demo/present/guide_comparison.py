@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from demo.core import format as fmt
+from demo.core.options import OPTIONS, PUBLISHED_CALLS
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, PUBLISHED_CALLS
 from demo.present import naming, verdict
 from demo.store import published
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from demo.core import catalog, format as fmt
+from demo.core.options import RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
 from demo.present import details, naming, verdict
 from demo.present.details import Part
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from html import escape
 
 from demo.core import format as fmt
+from demo.core.options import BadInput, RunSpec
 from demo.core.progress import Progress
 from demo.core.result import RunResult
-from demo.core.spec import BadInput, RunSpec
 from demo.present import naming, verdict
 from demo.present.colours import COMPILED, EAGER
 

@@ -11,10 +11,10 @@ import jinja2
 
 from demo.core import catalog
 from demo.core.catalog import KEY_MAPPINGS, Checkpoint
+from demo.core.options import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
 from demo.present import verdict
-from demo.tasks import BY_NAME
+from demo.tasks.registry import BY_NAME
 
 APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),

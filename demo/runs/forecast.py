@@ -13,8 +13,8 @@ from typing import Any
 
 from demo.core.catalog import Checkpoint, find
 from demo.core.machine import HostInfo
+from demo.core.options import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 
 NEWEST = 5
 """How many of the latest runs with the same settings count: older runs may be of a slower torch."""

@@ -16,10 +16,10 @@ from typing import Any
 from demo.core import codec, format as fmt, limits
 from demo.core.caveat import Caveat, note
 from demo.core.comparison import ProcessResult
+from demo.core.options import OWN_MODEL, RunSpec
 from demo.core.progress import PHASE_DOING, PHASES, Progress
 from demo.core.refusals import AGAIN, less_memory, on_machine, other_way_to_compile
 from demo.core.result import Failure, RunResult, Status
-from demo.core.spec import OWN_MODEL, RunSpec
 from demo.runs.process import Worker, ending
 from demo.store import reruns
 from demo.store.history import History, HistoryError

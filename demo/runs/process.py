@@ -23,10 +23,10 @@ from typing import IO, Any, cast
 
 from demo.core import codec, format as fmt
 from demo.core.machine import HostInfo
+from demo.core.options import BadInput
 from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
-from demo.core.spec import BadInput
 from demo.runs.environment import ROOT, share_headers, worker_environment
 
 EXIT_SECONDS = 2.0

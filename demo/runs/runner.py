@@ -16,9 +16,9 @@ from demo.core import cores, limits
 from demo.core.caveat import note
 from demo.core.comparison import ProcessResult
 from demo.core.machine import HostInfo
+from demo.core.options import BadInput, RunSpec
 from demo.core.progress import Progress
 from demo.core.result import RunResult
-from demo.core.spec import BadInput, RunSpec
 from demo.runs import outcome
 from demo.runs.outcome import NO_FILES, Files, OngoingRun
 from demo.runs.process import POLL_SECONDS, READY_SECONDS, Event, Worker

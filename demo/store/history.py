@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from demo.core.measurement import CompileCost
+from demo.core.options import BadInput
 from demo.core.result import RunResult
 from demo.core.result_json import dumps, from_json
-from demo.core.spec import BadInput
 from demo.store.database import FOLDER_VARIABLE, HistoryError, SetAside, open_database
 from demo.store.reruns import NEWEST, StoredRun, compiled_spec, dump_rerun, load_rerun, versions
 

@@ -15,9 +15,9 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from demo.core.files import replacing
+from demo.core.options import BadInput
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
-from demo.core.spec import BadInput
 from demo.store import export
 from demo.store.history import History
 

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from demo.core import catalog
 from demo.core.format import milliseconds
-from demo.core.spec import OPTIONS, BadInput
+from demo.core.options import OPTIONS, BadInput
 from demo.store.export import csv_text, unescape_formula
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"

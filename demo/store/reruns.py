@@ -17,8 +17,8 @@ import numpy as np
 
 from demo.core import codec
 from demo.core.comparison import ASSUMED, ProcessResult, Spread
+from demo.core.options import OPTIONS, OWN_MODEL, RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, OWN_MODEL, RunSpec
 from demo.core.stats import Interval
 
 NEWEST = 300

@@ -15,11 +15,11 @@ from typing import Any
 from demo.core import catalog, outputs, stats
 from demo.core.comparison import ProcessFigure
 from demo.core.machine import HostInfo
+from demo.core.options import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 from demo.core.refusals import on_machine, refusal, resolve
 from demo.core.result import RunResult
-from demo.core.spec import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 from demo.core.stats import Interval
-from demo.tasks import BY_NAME
+from demo.tasks.registry import BY_NAME
 
 EAGER = "eager"
 WAYS: dict[str, dict[str, Any]] = {

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from demo.core.files import temporary_folder
 from demo.core.machine import HostInfo
+from demo.core.options import OWN_MODEL, BadInput, RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.runs.outcome import Files
 from demo.runs.runner import Runner
 from demo.store.reruns import compiled_spec

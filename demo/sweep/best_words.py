@@ -3,7 +3,7 @@
 from typing import Any
 
 from demo.core import codec, format as fmt
-from demo.core.spec import MODES, OPTIONS
+from demo.core.options import MODES, OPTIONS
 from demo.present import verdict
 from demo.sweep.best_table import CLOSE_RATIO, EAGER, WAYS, BestTable, Row, Way
 

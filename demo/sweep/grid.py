@@ -19,9 +19,9 @@ from demo.core import catalog, hub
 from demo.core.catalog import Checkpoint
 from demo.core.files import replacing
 from demo.core.machine import HostInfo
+from demo.core.options import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, unused_options
 from demo.core.refusals import on_machine
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, unused_options
 from demo.present import verdict
 from demo.store import export
 

@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from demo.core.machine import HostInfo
+from demo.core.options import BadInput, RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import BadInput, RunSpec
 from demo.runs import outcome
 from demo.runs.runner import WORKER_MODULE, Runner
 from demo.store.history import History

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from demo.core.options import BadInput, RunSpec
 from demo.core.progress import Progress
-from demo.core.spec import BadInput, RunSpec
 from demo.runs.runner import Runner
 from demo.sweep.grid import Cell
 

@@ -9,7 +9,7 @@ from demo.tasks.task import Task
 
 SAME_IOU = 0.9
 """An eager and a compiled box count as the same if their intersection over union (IoU) is at least this."""
-IOU = 0.8
+RUNS_IOU = 0.8
 """Boxes of two runs with different settings count as the same if their intersection over union is at least this."""
 
 
@@ -55,7 +55,7 @@ def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
 def difference(reference: Predictions, other: Predictions) -> str:
     ours, theirs = reference.boxes or (), other.boxes or ()
     boxes = max(len(ours), len(theirs))
-    pairs = len(match(ours, theirs, IOU))
+    pairs = len(match(ours, theirs, RUNS_IOU))
     return f"shares {pairs} of {boxes} boxes with plain eager" if pairs < boxes else ""
 
 

@@ -8,7 +8,7 @@ from demo.core import format as fmt
 from demo.core.outputs import Predictions, Segment
 from demo.tasks.task import Task
 
-SAME_IOU = 0.95
+RUNS_IOU = 0.95
 """The masks of two runs agree if their intersection over union, averaged over the labels, is at least this."""
 
 
@@ -55,7 +55,7 @@ def difference(reference: Predictions, other: Predictions) -> str:
         share = overlap(reference.segments or (), other.segments or ())
     except ValueError:  # a damaged stored result
         return "cannot be compared with plain eager: a mask cannot be read"
-    return f"has masks that overlap plain eager's by {fmt.percent(share)} only" if share < SAME_IOU else ""
+    return f"has masks that overlap plain eager's by {fmt.percent(share)} only" if share < RUNS_IOU else ""
 
 
 TASK = Task(

@@ -1,6 +1,7 @@
 """The task text generation: a model continues a prompt, token by token."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 from demo.core.outputs import Predictions
@@ -12,7 +13,7 @@ SAME_TOKENS = 8
 
 def same_tokens(first: Sequence[int], second: Sequence[int]) -> int:
     """Returns how many tokens at the start of two generated texts are equal. `first` and `second` are token ids."""
-    return next((at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), len(first))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:

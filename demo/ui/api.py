@@ -12,15 +12,15 @@ import gradio as gr
 from gradio import FileData
 
 from demo.core import catalog, format as fmt
+from demo.core.options import OPTIONS, TASKS, BadInput, RunSpec
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
-from demo.core.spec import OPTIONS, TASKS, BadInput, RunSpec
 from demo.present import naming, verdict
 from demo.runs.runner import Runner
 from demo.store import export, published
 from demo.store.history import History, HistoryError
 from demo.sweep import best_way, best_words
-from demo.tasks import BY_NAME
+from demo.tasks.registry import BY_NAME
 from demo.ui.jobs import BestSearch, RunQueue, Supervisor
 from demo.ui.tabs.form import default_picture, uploaded_file
 

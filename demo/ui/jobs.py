@@ -19,9 +19,9 @@ from demo.core import cores, limits
 from demo.core.comparison import ProcessResult
 from demo.core.files import temporary_folder
 from demo.core.machine import HostInfo
+from demo.core.options import BadInput, RunSpec
 from demo.core.progress import Progress
 from demo.core.result import RunResult
-from demo.core.spec import BadInput, RunSpec
 from demo.runs.forecast import SweepForecast, forecast_sweep
 from demo.runs.outcome import NO_FILES, Files
 from demo.runs.runner import Runner

@@ -9,7 +9,7 @@ import gradio as gr
 
 from demo.core import catalog, hub, limits
 from demo.core.machine import HostInfo
-from demo.core.spec import RunSpec
+from demo.core.options import RunSpec
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.ui import api

@@ -8,7 +8,7 @@ import sys
 from importlib.metadata import version
 
 from demo.core import limits
-from demo.core.spec import BadInput
+from demo.core.options import BadInput
 from demo.runs.environment import block_proc_access
 from demo.runs.runner import Runner
 from demo.store import hub_dataset

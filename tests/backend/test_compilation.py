@@ -17,7 +17,7 @@ from torch.utils._filelock import FileLock
 
 from demo.backend import compilation
 from demo.core.measurement import Compilation
-from demo.core.spec import RunSpec
+from demo.core.options import RunSpec
 
 SPEC = RunSpec("shapes-vit", "image-classification")
 

@@ -19,7 +19,7 @@ from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput
 
 from demo.backend import compile_model, machine_probe, torch_settings
 from demo.backend.tasks.own_model import OwnModel
-from demo.core.spec import BadInput, RunSpec
+from demo.core.options import BadInput, RunSpec
 from demo.present.script import loading_lines
 
 BATCH = {"pixel_values": torch.arange(8.0).reshape(2, 4)}

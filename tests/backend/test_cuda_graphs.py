@@ -21,7 +21,7 @@ from demo.backend import first_call
 from demo.backend.workload import tensors
 from demo.core import catalog
 from demo.core.measurement import CompileCost
-from demo.core.spec import TEXT_GENERATION
+from demo.core.options import TEXT_GENERATION
 
 OVERWRITTEN = "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run"
 COMPILE = torch.compile

@@ -9,8 +9,8 @@ from torch._inductor.exc import CppCompileError
 
 from demo.backend import failures
 from demo.core import catalog
+from demo.core.options import RunSpec
 from demo.core.result import Failure, RunResult
-from demo.core.spec import RunSpec
 
 HUB = "microsoft/resnet-50"
 MEMORY = torch.OutOfMemoryError("no room")

@@ -11,7 +11,7 @@ from demo.backend import messages, timing
 from demo.backend.messages import Events, Job
 from demo.backend.run_steps import Run
 from demo.backend.workload import Variant, Variants
-from demo.core.spec import RunSpec
+from demo.core.options import RunSpec
 
 SPEC = RunSpec("shapes-vit", "image-classification", batch_size=4, iterations=80)
 

@@ -23,7 +23,7 @@ from demo.backend import models
 from demo.backend.tasks import image_segmentation, text_generation
 from demo.backend.tasks.image_classification import ImageClassification
 from demo.core import catalog
-from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
+from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
 from tests.support import hub_stub, old_layouts
 
 CPU = torch.device("cpu")

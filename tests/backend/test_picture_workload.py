@@ -19,7 +19,7 @@ from demo.backend.tasks.image_classification import ImageClassification
 from demo.backend.tasks.image_segmentation import ImageSegmentation, crop_of
 from demo.backend.tasks.object_detection import ObjectDetection
 from demo.core import base64_images, catalog
-from demo.core.spec import RunSpec
+from demo.core.options import RunSpec
 
 SMALL = Image.new("RGB", (8, 8))
 CLASSES: dict[str, type[PictureWorkload]] = {

@@ -19,7 +19,7 @@ from demo.backend.run_steps import Run
 from demo.backend.tasks.own_model import OwnModel
 from demo.backend.workload import Variant, Variants
 from demo.core.measurement import Measurement
-from demo.core.spec import RunSpec
+from demo.core.options import RunSpec
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"

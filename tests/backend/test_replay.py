@@ -11,8 +11,8 @@ from support.own_workload import SCENE
 
 from demo.backend import compilation, compile_model, replay, tasks
 from demo.core import catalog
+from demo.core.options import BadInput
 from demo.core.size_log import read_log
-from demo.core.spec import BadInput
 
 
 @pytest.fixture(autouse=True)

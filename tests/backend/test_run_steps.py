@@ -38,9 +38,9 @@ from demo.core import catalog, codec, cores
 from demo.core.caveat import Caveat
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost
+from demo.core.options import PUBLISHED_CALLS, BadInput, RunSpec
 from demo.core.progress import PHASES
 from demo.core.result import RunResult
-from demo.core.spec import PUBLISHED_CALLS, BadInput, RunSpec
 
 LOAD, COMPILED, ELSEWHERE = models.load_model, compile_model.apply_compile, first_call.measure_elsewhere
 SPEC = catalog.make_spec("shapes-vit", device="cpu", iterations=10)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from demo.backend import timing
-from demo.core.spec import RunSpec
+from demo.core.options import RunSpec
 
 
 class SimulatedClock:

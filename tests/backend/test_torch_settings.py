@@ -10,7 +10,7 @@ from support.own_workload import SCENE
 
 from demo.backend import models, tasks, torch_settings, workload
 from demo.core import catalog
-from demo.core.spec import BadInput, RunSpec
+from demo.core.options import BadInput, RunSpec
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from support.samples import MACHINE, measurement, ok_result
 from support.troubles import heard
 
 from demo.core.comparison import Spread
+from demo.core.options import BadInput, RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.ui.look import source
 from demo.ui.page import Page

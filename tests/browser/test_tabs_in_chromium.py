@@ -18,9 +18,9 @@ from support.troubles import BEYOND, CONTRAST, NAMELESS
 
 from demo.core.caveat import note
 from demo.core.measurement import Compilation, CompileCost, StartUp
+from demo.core.options import BadInput, RunSpec
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
-from demo.core.spec import BadInput, RunSpec
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.page import Page
 

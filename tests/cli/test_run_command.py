@@ -9,9 +9,9 @@ from support.samples import MACHINE, failed_result, measurement, ok_result
 
 from demo.cli.main import main
 from demo.core import catalog
+from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.outputs import Parity
 from demo.core.result_json import dumps
-from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.present import markdown
 from demo.runs.outcome import Files
 from demo.store.history import History

@@ -15,7 +15,7 @@ from PIL import Image
 
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
-from demo.core.spec import TASKS, BadInput
+from demo.core.options import TASKS, BadInput
 
 GUIDE = list(catalog.PUBLISHED)
 

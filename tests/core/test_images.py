@@ -13,7 +13,7 @@ from PIL import ExifTags, Image
 from demo.core import images, limits
 from demo.core.base64_images import decode_mask, decode_preview, encode_mask
 from demo.core.images import read_picture
-from demo.core.spec import BadInput
+from demo.core.options import BadInput
 
 MAX_FILE_BYTES, MAX_PIXELS = limits.Limits.file_bytes, limits.Limits.pixels
 WHITE = (255, 255, 255)

@@ -9,7 +9,7 @@ from support.samples import MACHINE
 
 from demo.core import catalog, refusals
 from demo.core.machine import HostInfo
-from demo.core.spec import BadInput
+from demo.core.options import BadInput
 
 
 def machine(gpu: str | None, capability: str | None = None, **more: Any) -> HostInfo:

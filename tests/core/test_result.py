@@ -12,10 +12,10 @@ from demo.core.caveat import note
 from demo.core.comparison import ProcessFigure, ProcessResult, Spread
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, Measurement, Profile, StartUp
+from demo.core.options import RunSpec
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import Failure, RunResult
 from demo.core.result_json import dumps, from_json, to_json
-from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from demo.core.options import BadInput
 from demo.core.size_log import Size, read_log
-from demo.core.spec import BadInput
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import torch
 from demo.backend import compilation, gpu_check, machine_probe, profiling, timing, torch_settings, workload
 from demo.backend.monitor import Observer
 from demo.core import catalog, refusals
+from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
 from demo.runs.outcome import NO_FILES, Files
 from demo.runs.runner import Runner
 

@@ -9,9 +9,9 @@ from support.samples import GPU, failed_result, full_result, measurement, ok_res
 from demo.core import catalog
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, CompileCost, GraphBreak
+from demo.core.options import OWN_MODEL, RunSpec
 from demo.core.outputs import Parity, Predictions
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, RunSpec
 from demo.present import details, markdown, naming
 from demo.present.guide_comparison import compare_with_guide
 

@@ -11,8 +11,8 @@ from support.page_support import HOSTILE, noisy_result
 from support.samples import ENVIRONMENT, failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core.measurement import Compilation
+from demo.core.options import OWN_MODEL, BadInput, RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.present import png, race
 from demo.present.colours import COMPILED, EAGER, PAGE_PAPER, rgb
 

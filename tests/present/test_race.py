@@ -8,8 +8,8 @@ import pytest
 from support.page_support import HOSTILE
 from support.samples import full_result, measurement, text_result
 
+from demo.core.options import RunSpec
 from demo.core.progress import Progress
-from demo.core.spec import RunSpec
 from demo.present import race
 
 SPEC = RunSpec("shapes-vit", "image-classification")

@@ -18,9 +18,9 @@ from support.samples import ENVIRONMENT, failed_result, info_of, ok_result
 from demo.backend.tasks import text_generation
 from demo.cli.main import main
 from demo.core import catalog
+from demo.core.options import OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
 from demo.present.script import change, needs_folder, script
 from demo.store.history import History
 

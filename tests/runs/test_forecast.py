@@ -7,7 +7,7 @@ from support import samples
 from support.samples import ENVIRONMENT, failed_result, ok_result
 
 from demo.core import catalog
-from demo.core.spec import TEXT_GENERATION, RunSpec
+from demo.core.options import TEXT_GENERATION, RunSpec
 from demo.runs.forecast import Forecast, SweepForecast, forecast, forecast_sweep, on_this_machine
 
 VIT = catalog.find("google/vit-base-patch16-224")

@@ -20,10 +20,10 @@ from support.worker_processes import alive, needs_linux, processes_with, wait_un
 
 from demo.core import catalog, cores
 from demo.core.measurement import CompileCost
+from demo.core.options import BadInput, RunSpec
 from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.core.result_json import from_json, to_json
-from demo.core.spec import BadInput, RunSpec
 from demo.runs.outcome import OngoingRun, store
 from demo.runs.process import Worker
 from demo.runs.runner import Runner, _over_repeats

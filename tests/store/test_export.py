@@ -16,9 +16,9 @@ from support.measured_tables import write
 from support.samples import failed_result, full_result, ok_result, text_result
 
 from demo.core.caveat import note
+from demo.core.options import OWN_MODEL, BadInput, RunSpec
 from demo.core.result import Failure, RunResult
 from demo.core.result_json import from_json
-from demo.core.spec import OWN_MODEL, BadInput, RunSpec
 from demo.store import export, published
 from demo.sweep.grid import Cell, write_table
 from tools.measured_table import add_measured

@@ -11,8 +11,8 @@ from support.samples import failed_result, measurement, ok_result
 
 from demo.core.caveat import note
 from demo.core.measurement import CompileCost
+from demo.core.options import BadInput, RunSpec
 from demo.core.outputs import ImageInfo
-from demo.core.spec import BadInput, RunSpec
 from demo.store.database import open_database
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError
 

@@ -16,8 +16,8 @@ from pyarrow import parquet
 from support.samples import failed_result, ok_result, text_result
 
 from demo.core.measurement import Compilation
+from demo.core.options import BadInput
 from demo.core.result_json import from_json
-from demo.core.spec import BadInput
 from demo.store import export, hub_dataset
 from demo.store.history import FOLDER_VARIABLE, History
 

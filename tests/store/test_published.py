@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.measured_tables import write
 
-from demo.core.spec import DTYPES, MODES, TASKS, WEIGHTS, BadInput
+from demo.core.options import DTYPES, MODES, TASKS, WEIGHTS, BadInput
 from demo.store import published
 from demo.store.published import COLUMNS, measured_rows, read_measured
 

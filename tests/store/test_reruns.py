@@ -9,9 +9,9 @@ import pytest
 from support.samples import ENVIRONMENT, measurement, ok_result
 
 from demo.core.comparison import ASSUMED, Spread
+from demo.core.options import RunSpec
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.runs.outcome import with_answer_without_breaks, with_earlier_runs
 from demo.store.history import History

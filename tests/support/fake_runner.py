@@ -16,9 +16,9 @@ from demo.core.catalog import scenes
 from demo.core.comparison import ProcessResult
 from demo.core.machine import HostInfo
 from demo.core.measurement import Compilation, CompileCost, StartUp
+from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import Failure, RunResult
-from demo.core.spec import RunSpec
 from demo.runs.outcome import NO_FILES, Files
 from demo.store.history import History
 

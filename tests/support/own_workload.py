@@ -12,8 +12,8 @@ from demo.backend.run_steps import Run
 from demo.backend.tasks.own_model import OwnModel
 from demo.backend.workload import Batch
 from demo.core import catalog, cores
+from demo.core.options import OWN_MODEL, RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import OWN_MODEL, RunSpec
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 

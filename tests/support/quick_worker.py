@@ -21,10 +21,10 @@ from demo.core import codec
 from demo.core.caveat import note
 from demo.core.codec import plain
 from demo.core.measurement import Measurement
+from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import Failure, RunResult
 from demo.core.result_json import to_json
-from demo.core.spec import RunSpec
 from tests.support import samples
 
 ENDS = {101: "out_of_memory", 102: "compile_failed", 103: "crash", 104: "refuse"}

@@ -18,9 +18,9 @@ from demo.core.measurement import (
     Profile,
     Roofline,
 )
+from demo.core.options import MODES, TEXT_GENERATION, RunSpec
 from demo.core.outputs import Box, EndToEnd, ImageInfo, Label, Parity, Predictions, Segment
 from demo.core.result import FIRST_TOKEN, Failure, RunResult
-from demo.core.spec import MODES, TEXT_GENERATION, RunSpec
 
 ENVIRONMENT = Environment(
     torch="2.13.0",

@@ -19,8 +19,8 @@ from demo.core import catalog
 from demo.core.files import temporary_folder
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, StartUp
+from demo.core.options import BadInput, RunSpec
 from demo.core.result import Failure, RunResult
-from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.store.reruns import compiled_spec
 from demo.sweep import best_way

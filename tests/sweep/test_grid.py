@@ -13,9 +13,9 @@ from support.samples import ENVIRONMENT, MACHINE, info_of, ok_result
 from demo.core import catalog
 from demo.core.comparison import ProcessFigure, ProcessResult
 from demo.core.machine import HostInfo
+from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
-from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.stats import Interval
 from demo.store import published
 from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, make_cells, make_specs

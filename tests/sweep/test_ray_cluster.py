@@ -13,7 +13,7 @@ from support.fake_runner import FakeRunner
 from support.samples import ok_result
 
 from demo.cli.main import main
-from demo.core.spec import BadInput
+from demo.core.options import BadInput
 from demo.store.history import History
 from demo.sweep import ray_cluster
 from demo.sweep.grid import PICTURE, Cell, make_specs

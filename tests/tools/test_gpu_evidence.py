@@ -12,8 +12,8 @@ from typing import Any
 
 from support.samples import GPU, measurement, ok_result, text_result
 
+from demo.core.options import RunSpec
 from demo.core.result_json import to_json
-from demo.core.spec import RunSpec
 from demo.store import published
 from tools import evidence_tables, gpu_cells, gpu_evidence
 from tools.evidence_tables import Book

@@ -9,8 +9,8 @@ from support.samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core.comparison import ProcessFigure, ProcessResult, Spread
 from demo.core.measurement import Compilation
+from demo.core.options import RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.store import export
 from demo.store.published import read_measured

@@ -19,9 +19,9 @@ from support.fake_runner import FakeRunner
 from support.page_support import serving, stored
 from support.samples import failed_result, ok_result
 
+from demo.core.options import BadInput, RunSpec
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
-from demo.core.spec import BadInput, RunSpec
 from demo.store import published
 from demo.store.history import History
 from demo.ui import api

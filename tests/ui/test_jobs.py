@@ -12,8 +12,8 @@ from support.fake_runner import FakeRunner
 from support.page_support import answering
 from support.samples import ok_result
 
+from demo.core.options import BadInput, RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import BadInput, RunSpec
 from demo.ui import jobs
 from demo.ui.jobs import Job, RunQueue, Supervisor, visitor_name
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import torch
 
-from demo import tasks
 from demo.backend import compile_model, machine_probe, torch_settings
 from demo.backend.workload import Workload
 from demo.core import refusals
+from demo.core.options import RunSpec
 from demo.core.outputs import ImageInfo
-from demo.core.spec import RunSpec
+from demo.tasks.registry import BY_NAME
 
-LOADERS = {name: import_module(f"{__name__}.{name.replace('-', '_')}").load for name in tasks.BY_NAME}
+LOADERS = {name: import_module(f"{__name__}.{name.replace('-', '_')}").load for name in BY_NAME}
 
 
 def load(spec: RunSpec, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None) -> Workload:

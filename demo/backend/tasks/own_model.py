@@ -21,7 +21,7 @@ from demo.backend import compilation
 from demo.backend.failures import with_line
 from demo.backend.workload import Batch, Workload, dtype_of, on_device, tensors
 from demo.core.catalog import own_model_parts
-from demo.core.spec import BadInput, RunSpec
+from demo.core.options import BadInput, RunSpec
 
 EXPECTED = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"
 

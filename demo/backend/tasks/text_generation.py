@@ -20,10 +20,10 @@ from demo.backend import compilation, failures, models, timing
 from demo.backend.messages import Events
 from demo.backend.workload import Batch, Variants, Workload
 from demo.core.measurement import Pair
+from demo.core.options import BadInput, RunSpec
 from demo.core.outputs import Predictions
 from demo.core.result import FIRST_TOKEN
 from demo.core.size_log import Size
-from demo.core.spec import BadInput, RunSpec
 
 COMPARED_TOKENS = 64
 """Most tokens of an answer whose logits are compared: each has up to about 260,000 logits."""

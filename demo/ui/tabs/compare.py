@@ -7,8 +7,8 @@ from typing import Any
 
 from demo.core import format as fmt, stats
 from demo.core.comparison import Comparison
+from demo.core.options import OPTIONS, unused_options
 from demo.core.result import FIRST_TOKEN, RunResult
-from demo.core.spec import OPTIONS, unused_options
 from demo.core.stats import Interval
 from demo.present import naming, verdict
 from demo.present.markdown import escape_markdown

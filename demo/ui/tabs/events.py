@@ -7,7 +7,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from demo.core import format as fmt
-from demo.core.spec import BadInput
+from demo.core.options import BadInput
 from demo.store.history import HistoryError
 from demo.ui.jobs import Supervisor, Work, result_or_error, visitor_name
 from demo.ui.tabs.headline import problem

@@ -11,11 +11,11 @@ from gradio.utils import get_upload_folder, is_in_or_equal
 
 from demo.core import catalog, limits
 from demo.core.catalog import scenes
+from demo.core.options import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, unused_options
 from demo.core.outputs import ImageInfo
-from demo.core.spec import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, unused_options
 from demo.present.markdown import escape_markdown
 from demo.sweep import best_way
-from demo.tasks import BY_NAME
+from demo.tasks.registry import BY_NAME
 from demo.ui.look import TO_ADVANCED
 from demo.ui.tabs.events import EVENT_OPTIONS
 from demo.ui.tabs.form_notes import checkpoint_note, drawn_only_note, for_photographs, mode_note, source

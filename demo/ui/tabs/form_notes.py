@@ -4,11 +4,11 @@ from markupsafe import Markup
 
 from demo.core import catalog, format as fmt, hub
 from demo.core.catalog import Checkpoint
-from demo.core.spec import TEXT_GENERATION, RunSpec
+from demo.core.options import TEXT_GENERATION, RunSpec
 from demo.present import naming
 from demo.present.markdown import escape_markdown
 from demo.runs.forecast import Forecast
-from demo.tasks import BY_NAME
+from demo.tasks.registry import BY_NAME
 from demo.ui.templates import render
 
 MODES = {

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 import gradio as gr
 
 from demo.core import format as fmt, hub, limits
+from demo.core.options import BadInput
 from demo.core.result import RunResult
-from demo.core.spec import BadInput
 from demo.present import naming, verdict
 from demo.present.charts import intervals
 from demo.store import export

@@ -12,8 +12,8 @@ import gradio as gr
 from markupsafe import Markup
 
 from demo.core import catalog
+from demo.core.options import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, unused_options
 from demo.core.result import RunResult
-from demo.core.spec import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, unused_options
 from demo.present import markdown, naming
 from demo.ui.tabs.form import OPTIONAL, Form, choices, first, takes_text
 

@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 from markupsafe import Markup, escape
 
 from demo.core import format as fmt
+from demo.core.options import RunSpec
 from demo.core.progress import Progress
-from demo.core.spec import RunSpec
 from demo.present import naming, race, verdict
 from demo.ui.jobs import Job
 from demo.ui.tabs.headline import both_sizes, ruler

@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from demo.core import format as fmt
 from demo.core.machine import HostInfo
+from demo.core.options import RunSpec
 from demo.core.refusals import on_machine
-from demo.core.spec import RunSpec
 from demo.present import naming, verdict
 from demo.sweep.grid import Cell
 from demo.sweep.run_grid import Done, Event, Timing, Waiting, run_one

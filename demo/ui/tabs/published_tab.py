@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import gradio as gr
 
 from demo.core import catalog, format as fmt
-from demo.core.spec import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
+from demo.core.options import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
 from demo.present import charts
 from demo.present.markdown import escape_markdown
 from demo.store import published

@@ -17,10 +17,10 @@ from markupsafe import Markup
 from demo.core import catalog, format as fmt
 from demo.core.base64_images import decode_preview
 from demo.core.machine import HostInfo
+from demo.core.options import BadInput, RunSpec
 from demo.core.outputs import ImageInfo, Predictions
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
-from demo.core.spec import BadInput, RunSpec
 from demo.present import charts, details, markdown, naming, pictures, png, race
 from demo.present.pictures import VARIANTS, Variant
 from demo.present.script import change, needs_folder, script

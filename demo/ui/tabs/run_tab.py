@@ -9,10 +9,10 @@ import gradio as gr
 from markupsafe import Markup
 
 from demo.core import catalog, cores, format as fmt, hub
+from demo.core.options import BadInput, RunSpec
 from demo.core.quality import quality
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
-from demo.core.spec import BadInput, RunSpec
 from demo.present import naming, race, verdict
 from demo.runs import forecast
 from demo.runs.outcome import NO_FILES

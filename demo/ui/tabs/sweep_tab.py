@@ -12,7 +12,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from demo.core import catalog, format as fmt, limits
-from demo.core.spec import DTYPES, MODES, WEIGHTS, BadInput
+from demo.core.options import DTYPES, MODES, WEIGHTS, BadInput
 from demo.present import naming, verdict
 from demo.present.charts import HeatCell, heatmap
 from demo.present.markdown import escape_markdown

@@ -12,9 +12,9 @@ from demo.backend.tasks import own_model
 from demo.backend.workload import tensors
 from demo.core import catalog
 from demo.core.measurement import CompileCost
+from demo.core.options import BadInput
 from demo.core.result import RunResult
 from demo.core.result_json import from_json, to_json
-from demo.core.spec import BadInput
 
 CPU = torch.device("cpu")
 SOURCE = """

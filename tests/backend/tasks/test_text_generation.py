@@ -15,10 +15,10 @@ from demo.backend import compile_model, first_call, parity
 from demo.backend.tasks import text_generation
 from demo.backend.tasks.text_generation import TextWorkload, as_text
 from demo.core.measurement import CompileCost
+from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.outputs import Predictions
 from demo.core.result import FIRST_TOKEN
 from demo.core.result_json import from_json, to_json
-from demo.core.spec import TEXT_GENERATION, BadInput, RunSpec
 from demo.tasks.text import agreement, fault
 
 CPU = torch.device("cpu")

@@ -22,7 +22,7 @@ from support.page_support import (
 )
 from support.samples import failed_result
 
-from demo.core.spec import BadInput, RunSpec
+from demo.core.options import BadInput, RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
 

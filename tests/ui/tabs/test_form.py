@@ -11,7 +11,7 @@ from support.page_support import answering, field_values, forecast, in_the_form,
 from support.samples import ENVIRONMENT, ok_result
 
 from demo.core import catalog
-from demo.core.spec import RunSpec
+from demo.core.options import RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form, form_notes

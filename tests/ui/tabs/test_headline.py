@@ -9,9 +9,9 @@ from support.page_support import HOSTILE
 from support.samples import ENVIRONMENT, failed_result, ok_result
 
 from demo.core.caveat import Caveat, note
+from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import Failure
-from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.ui.tabs import tables
 from demo.ui.tabs.headline import failure, headline, intro, problem, ruler

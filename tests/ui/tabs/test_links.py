@@ -7,7 +7,7 @@ import pytest
 from support.page_support import HOSTILE, answering, field_values, open_page, press_run, stage_of
 from support.samples import failed_result, info_of, ok_result
 
-from demo.core.spec import OWN_MODEL, RunSpec
+from demo.core.options import OWN_MODEL, RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form

@@ -4,8 +4,8 @@ import dataclasses
 import re
 from typing import Any
 
+from demo.core.options import RunSpec
 from demo.core.progress import Progress
-from demo.core.spec import RunSpec
 from demo.core.stats import Interval
 from demo.ui.tabs.live_strip import compile_parts, doing, strip
 

@@ -7,8 +7,8 @@ from support.page_support import followed, from_browser, is_ready, press, visito
 from support.samples import failed_result, full_result
 
 from demo.core.catalog import PROMPT
+from demo.core.options import TEXT_GENERATION, RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import TEXT_GENERATION, RunSpec
 from demo.ui.page import Page
 from demo.ui.tabs.form import default_picture
 

@@ -11,9 +11,9 @@ from support.page_support import HOSTILE, stored
 from support.samples import info_of, ok_result, text_result
 
 from demo.core.base64_images import encode_preview
+from demo.core.options import RunSpec
 from demo.core.outputs import ImageInfo, Label, Predictions, Segment
 from demo.core.result import RunResult
-from demo.core.spec import RunSpec
 from demo.present.pictures import VARIANTS
 from demo.tasks.masks import difference
 from demo.ui.tabs import form

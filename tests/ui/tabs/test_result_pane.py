@@ -25,9 +25,9 @@ from support.samples import ENVIRONMENT, MACHINE, failed_result, full_result, in
 
 from demo.core.comparison import Spread
 from demo.core.measurement import Compilation
+from demo.core.options import RunSpec
 from demo.core.result import Failure, RunResult
 from demo.core.result_json import from_json
-from demo.core.spec import RunSpec
 from demo.present import markdown
 from demo.present.script import script
 from demo.runs.outcome import NO_FILES

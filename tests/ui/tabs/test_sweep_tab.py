@@ -12,8 +12,8 @@ from support.page_support import HOSTILE, ended, followed, from_browser, handler
 from support.samples import failed_result, ok_result
 
 from demo.core import catalog, format as fmt, limits
+from demo.core.options import BadInput, RunSpec
 from demo.core.result import RunResult
-from demo.core.spec import BadInput, RunSpec
 from demo.store.history import History
 from demo.sweep.grid import AXES, PRESETS
 from demo.ui import jobs

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from demo.core.spec import MAX_PROMPT, TEXT_GENERATION, BadInput, RunSpec
+from demo.core.options import MAX_PROMPT, TEXT_GENERATION, BadInput, RunSpec
 
 VIT = {"checkpoint": "shapes-vit", "task": "image-classification"}
 GEMMA = {"checkpoint": "shapes-gemma", "task": TEXT_GENERATION, "prompt": "A"}

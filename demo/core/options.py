@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from demo import tasks
 from demo.core import format as fmt
 from demo.tasks import own, text
+from demo.tasks.registry import BY_NAME
 from demo.tasks.task import Task
 
 
@@ -21,7 +21,7 @@ class BadInput(ValueError):
 
 
 TEXT_GENERATION, OWN_MODEL = text.TASK.name, own.TASK.name
-TASKS = tuple(name for name in tasks.BY_NAME if name != OWN_MODEL)
+TASKS = tuple(name for name in BY_NAME if name != OWN_MODEL)
 """Names of the tasks in the order of the form, without the task of a user's own model."""
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
 """Modes of torch.compile, as `torch._inductor.list_mode_options()` names them. An older torch has fewer."""
@@ -42,7 +42,7 @@ FOLDS = ("machine", "compile", "timing")
 
 def unused_options(task: str) -> tuple[str, ...]:
     """Returns the options that this task cannot use: ('prompt', 'tokens') for pictures, or an unknown task."""
-    return tasks.BY_NAME[task].unused if task in tasks.BY_NAME else Task.unused
+    return BY_NAME[task].unused if task in BY_NAME else Task.unused
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class RunSpec:
             option.check(getattr(self, option.name))
         if unused := sorted(self.departures().keys() & set(unused_options(self.task))):
             raise BadInput(f"The task {self.task} cannot use {' and '.join(unused)}. Leave that out.")
-        if conflict := self._conflict() or tasks.BY_NAME[self.task].refusal(self):
+        if conflict := self._conflict() or BY_NAME[self.task].refusal(self):
             raise BadInput(conflict)
 
     def _conflict(self) -> str:
@@ -259,7 +259,7 @@ class RunSpec:
     @property
     def unit(self) -> Literal["image", "call", "token"]:
         """What a rate counts, as in 'images per second'. One call has `batch_size` of them."""
-        return tasks.BY_NAME[self.task].unit
+        return BY_NAME[self.task].unit
 
     @property
     def sees_picture(self) -> bool:
