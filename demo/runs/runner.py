@@ -119,6 +119,10 @@ class Runner:
                     result = dataclasses.replace(result, caveats=(*result.caveats, note(str(refused))))
                     break
                 earlier = result.as_processes()
+                if repeat != repeats[-1] and time.monotonic() - started > self.timeout_seconds:
+                    late = f"Repeats ended after {repeat} of {repeats[-1]} processes: the time of one run was over."
+                    result = dataclasses.replace(result, caveats=(*result.caveats, note(late)))
+                    earlier = ()
                 if not earlier:
                     self._renew_spares(min(to_come, len(self._spares)))  # the repeats to come are not run
                     break
