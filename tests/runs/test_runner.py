@@ -296,6 +296,15 @@ def test_each_repeat_is_stored_and_the_last_rests_on_all(history: History, fault
     assert all(early.fraction <= late.fraction for early, late in itertools.pairwise(progress))
 
 
+def test_repeats_end_when_the_time_of_one_run_is_over(faulty: Any) -> None:
+    runner = faulty("speed-ups 1.40 1.50 1.45")
+    for event in runner.run(dataclasses.replace(TINY, repeats=3), SCENE):
+        if isinstance(event, Progress) and event.repeat == 2:
+            runner.timeout_seconds = event.elapsed_seconds
+    assert event.status == "ok" and len(event.as_processes()) == 2
+    assert "Repeats ended after 2 of 3 processes" in event.warnings[-1]
+
+
 def test_one_more_repeat_of_a_stored_answer_runs_one_process(faulty: Any) -> None:
     speedups = "1.40 1.44"
     first = repeated(faulty, speedups, 1)[-1]
