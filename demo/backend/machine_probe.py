@@ -27,7 +27,7 @@ from demo.backend import compilation, failures
 from demo.core.cores import usable_cores
 from demo.core.machine import Environment, HostInfo
 
-CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
+CGROUP = Path("/sys/fs/cgroup")
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
 """CUDA headers that building an AOTInductor package for a GPU needs. Torch's CUDA 13 wheels contain only the first."""
@@ -149,9 +149,24 @@ def machine_memory() -> int:
     """Returns the machine's bytes of memory, or the limit of its control group (v2) if that is lower."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
-        return min(physical, int(CGROUP_MEMORY.read_text()))
+        return min(physical, int((CGROUP / "memory.max").read_text()))
     except (OSError, ValueError):  # not there, or 'max'
         return physical
+
+
+def free_memory() -> int | None:
+    """Returns the bytes of memory that this process can still get; None without /proc."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return None
+    with contextlib.suppress(OSError, ValueError):  # no control group (v2), or no limit
+        limit, used = (int((CGROUP / f"memory.{name}").read_text()) for name in ("max", "current"))
+        lines = (CGROUP / "memory.stat").read_text().splitlines()
+        cached = sum(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
+        free = min(free, limit - used + cached)  # the kernel drops cached files when memory is asked for
+    return free
 
 
 def compiler() -> str | None:

@@ -10,12 +10,12 @@
 import copy
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
+from demo.backend import machine_probe
 from demo.backend.workload import Workload, tensors
 from demo.core import format as fmt
 from demo.core.outputs import Parity, Verdict
@@ -131,7 +131,7 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
         leaves = (*model.parameters(), *tensors(workload.batch))
         tensor = next((leaf for leaf in leaves if leaf.is_floating_point()), leaves[0])
         needed = (peak_memory_bytes or 0) * 8 // tensor.element_size()
-        free = _free_memory() if tensor.device.type == "cpu" else None  # a GPU's allocator raises an error
+        free = machine_probe.free_memory() if tensor.device.type == "cpu" else None  # a GPU's allocator raises an error
         if free is not None and needed > free:
             raise MemoryError(f"it needs about {fmt.size(needed)} and {fmt.size(free)} is free.")
         if any(tensor.is_complex() for tensor in (*model.parameters(), *model.buffers())):
@@ -143,15 +143,6 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
             return workload.exact_outputs(exact)
 
     return run
-
-
-def _free_memory() -> int | None:
-    """Returns the free bytes of the machine's memory; None without /proc."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        return None
 
 
 def _numbers(outputs: Any) -> list[torch.Tensor]:

@@ -144,8 +144,18 @@ def test_without_a_compiler_there_is_a_remedy() -> None:
 
 
 def test_a_container_has_its_groups_memory(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(machine_probe, "CGROUP_MEMORY", tmp_path / "memory.max")
     whole = machine_probe.machine_memory()
+    monkeypatch.setattr(machine_probe, "CGROUP", tmp_path)
     for text, found in [("1000000\n", 1_000_000), ("max\n", whole), (f"{2**60}\n", whole)]:
-        machine_probe.CGROUP_MEMORY.write_text(text)
+        (tmp_path / "memory.max").write_text(text)
         assert machine_probe.machine_memory() == found
+
+
+@pytest.mark.parametrize(("limit", "free"), [("5000000\n", 2_500_000), ("max\n", None)], ids=["limit", "none"])
+def test_free_memory_is_what_a_container_has_left(limit: str, free: int | None, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(machine_probe, "CGROUP", tmp_path)
+    files = {"max": limit, "current": "3000000\n", "stat": "anon 1\ninactive_file 500000\n"}
+    for name, text in files.items():
+        (tmp_path / f"memory.{name}").write_text(text)
+    found = machine_probe.free_memory()
+    assert found == free if free is not None else found > 10_000_000
