@@ -92,7 +92,7 @@ class Run:
             self.keep(status="failed", failure=refusal.failure)
         except BadInput:
             raise
-        except (Exception, SystemExit, KeyboardInterrupt) as error:  # a model of one's own may call sys.exit
+        except (Exception, SystemExit) as error:  # a model of one's own may call sys.exit
             status, failure = failures.explain(error, self.phase, self.result)
             self.keep(status=status, failure=failure)
         return self.result_so_far()

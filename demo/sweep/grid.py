@@ -214,7 +214,7 @@ def record(cell: Cell) -> dict[str, Any]:
 
 def check_table(path: Path) -> None:
     if path.suffix not in TABLE_ENDINGS:
-        raise BadInput(f"The table's kind is told by its ending: {', '.join(TABLE_ENDINGS)}. Given: {str(path)!r}.")
+        raise BadInput(f"The name of the table must end in one of {', '.join(TABLE_ENDINGS)}. Given: {str(path)!r}.")
     export.check_place(path, "table")
 
 
