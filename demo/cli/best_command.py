@@ -67,7 +67,7 @@ def _line_so_far(search: Search, event: Done) -> str:
 def best_report(table: BestTable, complete: bool) -> str:
     """Returns the report of a search as text: the conclusion, a table of the ways to run the model, and the next step.
 
-    `complete` is False if the time was up before every way was tried.
+    `complete` is False if the time was up before everything was tried.
     """
     lines = best_words.conclusion(table)
     if not complete:

@@ -77,7 +77,7 @@ def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
 
 
 def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
-    """Returns the path of the picture `given`, or of the default picture if `given` is None.
+    """Returns the path of the picture for the runs: `given` by the user, or the default picture if this is None.
 
     Raises BadInput if the file is no picture, or if a picture was given and no model of `specs` takes one.
     """

@@ -38,9 +38,9 @@ def add_to(commands: Any) -> None:
 
 
 def run_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the options that the user typed, plus those that --trace and --package need.
+    """Returns the options that the user typed, plus those that --trace (a profile) and --package (AOTInductor) need.
 
-    Raises BadInput if they contradict each other.
+    Raises BadInput if they contradict each other, such as --trace and --profile off.
     """
     given = common.option_values(options)
     if options.trace is not None and given.setdefault("profile", "on") == "off":

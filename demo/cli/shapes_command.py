@@ -87,9 +87,10 @@ def _shapes(options: argparse.Namespace) -> int:
 
 
 def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -> Replay:
-    """Replays the log in a new process with an empty compile cache, for at most the time limit of a run.
+    """Times calls with the logged `sizes` under one of the `STRATEGIES`, in a new process with an empty compile cache.
 
-    Raises BadInput if the model cannot be called with these sizes.
+    A replay that fails or exceeds the time limit of a run is returned with the reason in `failed`. Raises BadInput if
+    the model cannot be called with these sizes.
     """
     dynamic = strategy if strategy in ("auto", "on") else "off"
     job = {

@@ -58,7 +58,7 @@ class ProgressLine:
 def follow(events: Generator[Event, None, None], text_of: Callable[[Done], str], goes_on: bool) -> None:
     """Shows several runs on standard error: a line for each finished run and, on a terminal, the current run.
 
-    `goes_on` says whether the same command, started again after Ctrl-C, runs only what is left.
+    `text_of` makes the line of a run. `goes_on`: whether, after Ctrl-C, the same command would run only what is left.
     """
     line = ProgressLine(sys.stderr)
     try:

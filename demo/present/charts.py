@@ -28,10 +28,7 @@ _DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
 
 
 def trace(result: RunResult) -> go.Figure | None:
-    """Returns a scatter chart of every timed call, eager and compiled: it shows drift, steps and outliers.
-
-    The y axis is logarithmic, so that one slow call does not squeeze all other dots together.
-    """
+    """Returns a scatter chart of the time of every call, eager and compiled, in order; None if no call was timed."""
     sides = naming.variants(result)
     if not sides:
         return None
@@ -49,7 +46,7 @@ def trace(result: RunResult) -> go.Figure | None:
             hovertemplate="call %{x}: %{text}",
         )
     source = ["One dot a call, in the order timed; logarithmic scale", *provenance(result)]
-    figure.update_yaxes(type="log", showgrid=True, nticks=5)
+    figure.update_yaxes(type="log", showgrid=True, nticks=5)  # so that one slow call does not squeeze all other dots
     figure.update_xaxes(nticks=6)
     figure.update_layout(showlegend=True, hovermode="closest")
     words = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
@@ -62,9 +59,10 @@ GPU_SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 
 
 def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a bar chart with two bars for each model: the time of an eager call and of a compiled call.
+    """Returns a chart with two bars for each model: the times of an eager and of a compiled call. None without `rows`.
 
-    All `rows` must be of one table (`subset`), GPU and batch size. A call that ran out of memory has a bar of length 0.
+    All `rows` must have the same GPU, batch size and `subset` (published table). A call that ran out of memory has no
+    bar.
     """
     if not rows:
         return None
@@ -106,9 +104,9 @@ def _source_lines(rows: Sequence[PublishedRow]) -> list[str]:
 
 
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a line chart of speed-up by batch size, one line for each GPU; `rows` must be of one table (`subset`).
+    """Returns a line chart of the mean speed-up by batch size, one line for each GPU; None if no row has a speed-up.
 
-    A point is the geometric mean over the models that ran with this batch size on this GPU.
+    The mean is geometric, over the models that ran. All `rows` must have the same `subset`, the name of their table.
     """
     ratios = [(row, row.speedup) for row in rows if row.speedup is not None]
     if not ratios:
@@ -145,10 +143,10 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
 
 
 def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
-    """Returns a chart with one row for each run: its speed-up and 95 % interval, on a logarithmic axis around 1×.
+    """Returns a chart with a row for each run: its speed-up and 95 % interval. Returns None if no run has a speed-up.
 
-    `runs` maps the label of each row, as HTML, to a speed-up; None leaves the row empty. A speed-up whose verdict is
-    'unsure' is drawn as an interval without a point.
+    `runs` maps the label of a row, as HTML, to the run's speed-up; None leaves the row empty. A speed-up with the
+    verdict 'unsure' is drawn as an interval without a point.
     """
     points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
     if not points:
@@ -266,9 +264,9 @@ class WayLine:
 
 
 def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | None:
-    """Returns a chart of total time by number of calls, a line for each way to run a model; None for fewer than two.
+    """Returns a chart of total time by number of calls, one line for each way to run a model; None for fewer than two.
 
-    A line is `start + calls * seconds`, on two logarithmic axes. `source` has the lines of text below the chart.
+    A line is `way.start + calls * way.seconds`; both axes are logarithmic. `source`: lines of text below the chart.
     """
     if len(ways) < 2:
         return None
@@ -301,10 +299,11 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
 
 
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
-    """Returns a bar chart with one bar for each way to run a model: the time from process start to the first output.
+    """Returns a bar chart of the time from process start to first output, one bar for each way to run a model.
 
-    `ways` maps the name of each way to the seconds of its bar's parts, from left to right: {'import': 2.1, ...}. Each
-    process must have found a filled compile cache. `source` has the lines of text below the chart.
+    `ways` maps the name of each way to the seconds of its bar's four parts: {'import': 2.1, ...}. They must be those
+    with a filled compile cache, since the chart's text says so. Returns None for {}. `source`: further lines of that
+    text.
     """
     if not ways:
         return None

@@ -31,9 +31,9 @@ class Part:
 
 
 def _table(heads: Iterable[str], lines: Mapping[str, Sequence[object]]) -> Table | None:
-    """Returns a table of `lines`, which maps the name of a line to its value in each column.
+    """Returns a table with the column titles `heads`. `lines` maps the name of a line to its value in each column.
 
-    A line without any value is left out, a single missing value becomes '–'. Returns None if no line is left.
+    A missing value (None or '') becomes '–'. A line without any value is left out. Returns None if no line is left.
     """
     cells = [[name, *(str(value or "–") for value in values)] for name, values in lines.items() if any(values)]
     return (["", *heads], cells) if cells else None
@@ -93,7 +93,7 @@ def _processes(result: RunResult) -> list[Row]:
 def why(result: RunResult) -> Part | None:
     """Returns where the time of a call goes: launching kernels, the longest kernels, and how near the roofline it is.
 
-    The roofline is the least time a call could take on this machine, by its arithmetic and its memory traffic.
+    The roofline is the least time for the call's arithmetic and memory traffic. Returns None if none of this is known.
     """
     sides = [side for *_, side in naming.variants(result)]
     busy = [side.busy_share for side in sides]
@@ -170,9 +170,9 @@ def _how_compiled(result: RunResult, compiled: Compilation) -> str:
 
 
 def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
-    """Returns a row for each place in the code, named 'Graph break 1' for the kind 'Graph break', with torch's reason.
+    """Returns rows for places in the model's code: 'Graph break 1' for `kind` 'Graph break', the place, torch's reason.
 
-    Below it, torch's hints have a row of their own, unless an earlier place had the same hints.
+    torch's hints follow in a row of their own, unless an earlier place had the same hints.
     """
     rows, hints = [], set()
     for number, place in enumerate(places, 1):
@@ -280,7 +280,7 @@ def _first_to_last(ascending: Sequence[str]) -> str:
 def costs(result: RunResult) -> Part | None:
     """Returns what compiling costs, with a column for each known state of the compile cache, such as empty or filled.
 
-    A column has the time of the first call, its parts, and the number of calls after which compiling has paid off.
+    It has the first call's time, its parts, and after how many calls compiling pays. Returns None without a speed-up.
     """
     found = result.compilation
     if found is None or result.speedup is None:
@@ -305,7 +305,7 @@ def costs(result: RunResult) -> Part | None:
 
 
 def memory(result: RunResult) -> Part | None:
-    """Returns the peak memory of eager and compiled, or None if the peaks differ by less than 2 %.
+    """Returns the peak memory of eager and compiled; None if one is unknown, or if they differ by 2 % or less.
 
     On a GPU the table also has the memory that torch's allocator reserved.
     """
@@ -333,7 +333,7 @@ def memory(result: RunResult) -> Part | None:
 def request(result: RunResult) -> Part | None:
     """Returns the time of a whole request: preparing the input, copying it, the model, and decoding the output.
 
-    Only the model's time differs between eager and compiled.
+    Only the model's time differs between eager and compiled. Returns None if the other steps were not timed.
     """
     around, requests, batch = result.end_to_end, result.request_seconds, result.spec.batch_size
     if around is None or requests is None:

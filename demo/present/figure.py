@@ -58,7 +58,7 @@ def layout(
     """Adds a title, the lines of `source` below the chart, fonts and margins to `figure`, and returns it.
 
     `left`, `right` and `top` are margins and `plot` is the height of the plot itself, all in pixels. `words` are the
-    chart's values as text: screen readers read the title, `words` and `source`.
+    chart's values as text for screen readers. They read the title, `words` and `source`.
     """
     lines = [line for text in source for line in textwrap.wrap(text, SOURCE_LETTERS, break_long_words=False)]
     bottom = 34 + 17 * len(lines)

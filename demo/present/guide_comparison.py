@@ -10,10 +10,10 @@ from demo.store import published
 
 
 def compare_with_guide(result: RunResult) -> list[str]:
-    """Returns sentences: the guide's speed-up on each GPU, this run's speed-up, and how the settings differ.
+    """Returns sentences that compare the run with the guide: the speed-ups of both, and how the settings differ.
 
     Example: 'On the A100 with torch 2.0.1 the guide saw 1.52×.' Returns [] if the guide lacks this checkpoint, mode and
-    batch size. It also returns [] if this run has no speed-up, unless it ran out of memory.
+    batch size. Also returns [] for a run without a speed-up, unless it ran out of memory.
     """
     spec = result.spec
     rows = [

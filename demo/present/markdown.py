@@ -61,7 +61,7 @@ def section(part: Part) -> str:
 def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
     """Returns a Markdown table with a line for each run of a sweep, and the names of the machines below the table.
 
-    `cells` has the spec and the result of each run, and a text such as 'OOM' to show if it has no speed-up.
+    `cells`: each run's spec, its result (None before the run), and a text such as 'OOM' in place of a missing speed-up.
     """
     head = ("checkpoint", "settings", "eager", "compiled", "speed-up")
     rows, places = [], []

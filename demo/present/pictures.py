@@ -63,9 +63,10 @@ class Annotation(NamedTuple):
 def annotate(
     preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: Variant
 ) -> Annotation:
-    """Returns the picture with the boxes or segments of eager or compiled, by falling score or falling area.
+    """Returns the picture `preview` with the boxes or segments that `variant` predicted, by falling score or area.
 
-    Raises ValueError for a mask that cannot be read.
+    Boxes are in pixels of the picture that the model got, `info`. `predictions` has both variants, so that a label has
+    the same colour for both. Raises ValueError for a mask that cannot be read.
     """
     seen, side = Annotation(_enlarge(preview), [], {}), predictions[variant]
     colours = label_colours(thing.label for one in predictions.values() for thing in one.boxes or one.segments or ())
@@ -82,10 +83,10 @@ def annotate(
 def annotate_difference(
     preview: Image.Image, info: ImageInfo, eager: Predictions, compiled: Predictions
 ) -> Annotation | None:
-    """Returns the picture with the differences between eager and compiled marked; None if there are none.
+    """Returns the picture `preview` with the differences between eager and compiled marked; None if there are none.
 
-    It marks each pixel whose label changed, or each box without a counterpart: a box with the same label and an IoU of
-    `SAME_IOU` or more. Scores are not compared.
+    Marks each pixel whose label changed, or each box without a counterpart: one with the same label and an intersection
+    over union of `SAME_IOU` or more. Scores do not count. Raises ValueError for a mask that cannot be read.
     """
     seen = Annotation(_enlarge(preview), [], {})
     if eager.segments is not None and compiled.segments is not None:
@@ -120,8 +121,7 @@ def _line_width(image: Image.Image) -> int:
 def _rect(box: Box, info: ImageInfo, image: Image.Image) -> Rect | None:
     """Converts `box` from pixels of the input picture to pixels of `image`, and clamps it to the edges.
 
-    A small box is enlarged to be visible. Returns None for a box outside of `image` or with a corner that is not
-    finite.
+    A small box is enlarged to be visible. Returns None for a box outside of `image`, or with an infinite or NaN corner.
     """
     size, smallest = np.array(image.size), 2 * _line_width(image)
     corners = np.array(box.box).reshape(2, 2) * size / (info.width, info.height)

@@ -23,9 +23,9 @@ def _write(
     bold: bool = False,
     colour: str = PAGE_INK,
 ) -> float:
-    """Writes a line and returns the x of its end. All lengths are in pixels.
+    """Writes a line of text and returns the x of its end. All lengths are in pixels.
 
-    `place` is the left end of the baseline. A line that would reach beyond `right` is cut or written smaller.
+    `place`: the left end of the baseline. `size`: of the font. A text that would reach beyond `right` is cut or shrunk.
     """
     room = right - place[0]
     text = printable_label(text, int(room / 10))
@@ -35,7 +35,7 @@ def _write(
     return place[0] + font.getlength(text)
 
 
-# ---- the card
+# ---- the card. Its text is large, because chats show a picture at about a third of its size
 
 CARD_WIDTH, CARD_HEIGHT = 1200, 630
 _EDGE = 48
@@ -44,10 +44,7 @@ _BAR_START, _LONGEST_BAR = 218, 604
 
 
 def card(result: RunResult) -> bytes:
-    """Returns a PNG with a run's settings, machine, verdict and interval, or with its status if it has no speed-up.
-
-    The text is large, because chats show a picture at about a third of its size.
-    """
+    """Returns a PNG with a run's settings, machine, verdict and interval, or with its status if it has no speed-up."""
     image = Image.new("RGB", (CARD_WIDTH, CARD_HEIGHT), PAGE_PAPER)
     pen = ImageDraw.Draw(image)
     pen.rectangle((_EDGE, 34, _EDGE + 47, 49), EAGER)

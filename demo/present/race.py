@@ -88,9 +88,10 @@ def source_of(result: RunResult) -> str:
 
 
 def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bool = True) -> str:
-    """Returns the race of a result as SVG; '' if the result has no race.
+    """Returns a result's race, calls answered over time, as SVG; '' if it is not known whether compiling pays.
 
-    `size` is a key of `WIDTHS`, `source` is the last line of text. With `plays` the lines grow once, as an animation.
+    `size`: a key of `WIDTHS`. `source`: a last line of text, '' for none. `plays`: whether an animation draws the
+    lines.
     """
     lines = lines_of(result)
     if not lines:
@@ -101,9 +102,9 @@ def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bo
 
 
 def lines_of(result: RunResult) -> list[Line]:
-    """Returns a line for eager, and a line for compiled with each known state of the compile cache, such as empty.
+    """Returns the lines of the race: one for eager, and one for compiled with each known state of the compile cache.
 
-    Returns [] if it is not known whether compiling pays.
+    One such state is 'from nothing' (an empty cache). Returns [] if it is not known whether compiling pays.
     """
     speedup, compilation = result.speedup, result.compilation
     if speedup is None or compilation is None:
@@ -150,9 +151,10 @@ def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
 
 
 def _live_line(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:
-    """Returns the line of eager or compiled after `now` seconds, such as 'Eager, 1.45 ms: 4 200 calls'.
+    """Returns the line of eager or compiled in a race that goes on: 'Eager, 1.45 ms: 4 200 calls'.
 
-    `each` is the seconds of a call; while it is None, the text is `waits`. `first` is the time of the first answer.
+    Times are in seconds: `now` since the start of the race, `each` for a call, `first` for the first answer. None means
+    not known yet. Without `each` the text is `waits`.
     """
     begins = math.inf if first is None else first
     if not each:
@@ -174,9 +176,10 @@ def _svg(
     source: str = "",
     plays: bool = False,
 ) -> str:
-    """Returns the SVG with each line drawn up to `now`, on a time axis that ends at `end`; both are in seconds.
+    """Returns the race as SVG: each line is drawn up to the time `now`, on an axis from 0 to `end`, all in seconds.
 
-    `scale` is the text at the right end of the time axis.
+    `scale`: the text at the end of the axis. `size`: a key of `WIDTHS`. `source`: a last line of text, '' for none.
+    `plays`: whether an animation draws the lines.
     """
     width = WIDTHS[size]
     right, indent = width - 10, LEFT + 30

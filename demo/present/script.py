@@ -50,10 +50,10 @@ _TEMPLATES = jinja2.Environment(
 
 
 def script(result: RunResult) -> str:
-    """Returns a program that times the model of `result` again, eager and compiled in turns.
+    """Returns a program that times the model of `result` again, eager and compiled in turns, and compares the outputs.
 
-    The program prints both medians, their ratio, and how far the outputs differ. The program of a failed run fails the
-    same way, for a bug report. Raises BadInput if the run set an option that programs do not apply.
+    The program of a failed run fails the same way, for a bug report. Raises BadInput for a text with random weights,
+    and for an option outside `APPLIED` that does more than change the timing.
     """
     for name in result.spec.departures():
         if not (name in APPLIED or OPTIONS[name].timing):
@@ -66,8 +66,8 @@ def script(result: RunResult) -> str:
 def loading_lines(package: Path) -> str:
     """Returns Python lines that load a run's AOTInductor package as `model`, which takes its inputs by name.
 
-    The lines need nothing of this project. They raise an error if the package was built with other versions of torch
-    and transformers or on another processor.
+    The lines need nothing of this project. They raise SystemExit if the package was built with another version of torch
+    or transformers, or on another processor.
     """
     return _TEMPLATES.get_template("package_template.py").render(package=str(package)).strip()
 
@@ -98,10 +98,8 @@ def needs_folder(spec: RunSpec) -> bool:
 
 
 def _has_own_config(checkpoint: Checkpoint | None) -> bool:
-    """Returns whether this project brings a config for the checkpoint: transformers cannot load the published one.
-
-    The published config asks for timm, or has nulls in the revision that is used.
-    """
+    """Returns whether this project brings a config for the checkpoint: transformers cannot load the published one."""
+    # the published config asks for timm, or has nulls in the revision that is used
     return checkpoint is not None and (checkpoint.id in KEY_MAPPINGS or checkpoint.revision is not None)
 
 

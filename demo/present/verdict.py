@@ -43,7 +43,7 @@ WIDE = 0.1
 def outcome(result: RunResult) -> Literal["void", "faster", "slower", "same", "unsure"] | None:
     """Returns the verdict of a run; None for a run that failed or has no speed-up.
 
-    'void' means that the model was recompiled while it was timed, so that its times mean nothing.
+    'unsure': the measurement does not decide. 'void': the model was recompiled while timed, so the times mean nothing.
     """
     found = _comparison(result)
     if found is None:
@@ -98,9 +98,9 @@ def factor(interval: Interval) -> str:
 
 
 def answer(result: RunResult) -> str:
-    """Returns the verdict in short: '1.5× faster', '3× faster (rough)', 'no difference', 'too noisy to tell'.
+    """Returns the verdict in short: '1.5× faster', 'no difference'; '' for a run that failed or has no speed-up.
 
-    Returns '' for a run that failed or has no speed-up.
+    Without a clear verdict: 'too noisy to tell' or the like. After a poor measurement: '3× faster (rough)'.
     """
     found, mark = _comparison(result), quality(result)
     if found is None:
@@ -134,7 +134,7 @@ def _ratio(found: Comparison) -> str:
 
 
 def speedup_in_full(result: RunResult) -> str:
-    """Returns the speed-up with its interval: '1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'.
+    """Returns the speed-up with its 95 % interval: '1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'.
 
     A run that was recompiled while it was timed has no interval. Returns '' for a run without a speed-up.
     """
@@ -143,9 +143,9 @@ def speedup_in_full(result: RunResult) -> str:
 
 
 def without_breaks(result: RunResult) -> str:
-    """Returns the speed-up of the latest stored run with the same settings, but without the user's added graph breaks.
+    """Returns the speed-up that a run with added graph breaks had in the latest stored run without them.
 
-    Example: 'Without the added breaks, stored: 1.45× (1.41 to 1.49×)'. Returns '' if no such run is stored.
+    Example: 'Without the added breaks, stored: 1.45× (1.41 to 1.49×)'. Returns '' if there is no such run.
     """
     found = result.without_breaks
     if found is None:
@@ -172,7 +172,7 @@ def in_one_line(result: RunResult) -> str:
 
 
 def interval(result: RunResult) -> str:
-    """Returns 'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes, ...'; '' without a speed-up.
+    """Returns 'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes, ...'; '' for a run without a speed-up.
 
     If compiled is slower, the text has the slow-down: 'slow-down 9.80 to 10.20×' is more precise than 'speed-up 0.10×'.
     """
@@ -223,7 +223,7 @@ NEVER = BreakEven(calls=None, low=None, high=None, images=None, seconds=None)
 def break_even(result: RunResult, seconds: float) -> BreakEven | None:
     """Returns after how many calls compiling pays if the first call takes `seconds`; `NEVER` if compiled is not faster.
 
-    Returns None if that is unknown: without a clear verdict, or if the outputs of eager and compiled differ.
+    Returns None if that is not known: without a clear verdict, or if the outputs of eager and compiled differ.
     """
     stated = outcome(result)
     if stated not in ("faster", "same", "slower") or result.outputs_differ:
@@ -234,7 +234,8 @@ def break_even(result: RunResult, seconds: float) -> BreakEven | None:
 def worth(result: RunResult) -> str:
     """Returns when compiling pays: 'Pays after 18 000 calls from nothing, 4 000 with a kept cache', 'Never pays here'.
 
-    'From nothing' means with an empty compile cache. Returns '' for a run that failed or has no speed-up.
+    'From nothing' means with an empty compile cache. If the answer is not known, the text says so. Returns '' for a run
+    that failed or has no speed-up.
     """
     stated, compiled = outcome(result), result.compilation
     if stated is None or compiled is None:

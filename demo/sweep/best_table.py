@@ -67,10 +67,11 @@ def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 
 def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[Way]:
-    """Returns the ways to try, also those that cannot run here (`Way.refused`), but none that would change nothing.
+    """Returns the ways to run a model that a search tries, also those that cannot run here (`Way.refused`).
 
-    On a CPU, TF32 and modes with CUDA graphs change nothing. Neither does channels_last in a model without many
-    convolutions over a picture. Raises BadInput if eager cannot run.
+    Leaves out what has no use: on a CPU, TF32 and modes with CUDA graphs; channels_last for a model without a picture
+    or with few convolutions. `other_formats` adds the ways that change the outputs (`OTHER_FORMATS`). Raises BadInput
+    if eager cannot run.
     """
     bare, known = resolve(plain(spec, machine), machine), catalog.find(spec.checkpoint)
     found = []
@@ -177,9 +178,10 @@ def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, impor
 
 
 def why_out(result: RunResult, reference: RunResult | None) -> str:
-    """Returns why the way of this run cannot win, such as 'has no figures'; '' if it can.
+    """Returns why a way to run a model cannot win, such as 'has no figures' for its run `result`; '' if it can.
 
-    One reason: its compiled outputs differ from its eager ones, or its predictions from plain eager's in `reference`.
+    It cannot if the run failed, has no speed-up, or is not known to give the outputs of its own eager. It also cannot
+    if its predictions differ from plain eager's in the run `reference`; None leaves out this reason.
     """
     if result.failure is not None:
         return f"{result.status.replace('_', ' ')}: {result.failure.message}"
@@ -192,10 +194,10 @@ def why_out(result: RunResult, reference: RunResult | None) -> str:
 
 
 def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | None:
-    """Returns the speed-up of this run's compiled over plain eager in other processes; None if these are too few.
+    """Returns how many times faster this run's compiled is than plain eager in other processes, with a 95 % interval.
 
-    `eagers` has plain eager's latency in each process. On the log scale, the interval joins two half widths: between
-    processes of plain eager (Student's t times the standard error), and within processes.
+    `eagers` has plain eager's latency in each of these processes. Returns None for fewer than `MIN_EAGERS`, or if the
+    run has no figures.
     """
     own = _process_figures(result)
     if not own or len(eagers) < MIN_EAGERS:
@@ -204,7 +206,7 @@ def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | 
     between = statistics.stdev(logs) * math.sqrt(1 / len(eagers) + 1 / len(own)) * stats.t_quantile(len(eagers) - 1)
     within = statistics.fmean(math.log(one.within.high / one.within.low) / 2 for one in own) / math.sqrt(len(own))
     middle = statistics.fmean(logs) - statistics.fmean(math.log(one.compiled_seconds) for one in own)
-    half = math.hypot(between, within)
+    half = math.hypot(between, within)  # half the interval on the log scale: between and within processes
     return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
 

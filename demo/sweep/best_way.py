@@ -45,9 +45,10 @@ class Search:
         other_formats: bool = False,
         minutes: float = MINUTES,
     ) -> None:
-        """Starts from `stored` results, newest first, and does not run these again.
+        """Prepares a search. Results in `stored` (newest first) count as its runs if a new run would only repeat them.
 
-        `minutes` is the budget for runs, without the time in a queue. Raises BadInput if eager cannot run here.
+        `minutes` is the budget for runs, without the time in a queue. `other_formats`: whether to try ways that change
+        the outputs. Raises BadInput for `minutes` out of range, or if eager cannot run here.
         """
         if not isinstance(minutes, int | float) or not MIN_MINUTES <= minutes <= MAX_MINUTES:
             raise BadInput(f"A search takes {MIN_MINUTES:g} to {MAX_MINUTES:g} minutes. Given: {str(minutes)[:80]}.")
@@ -88,9 +89,10 @@ class Search:
         return not self._missing()
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:
-        """Runs ways until nothing is left to try, the budget is spent, or `cancel` is set.
+        """Runs ways to run the model until nothing is left to try, the budget is spent, or `cancel` is set.
 
-        Yields the runs' events; their `place` is the way's index in `ways`. A run that exceeds the budget is stopped.
+        Yields the runs' events; their `place` is the way's index in `ways`. A run is stopped when it exceeds the
+        budget.
         """
         asked = self.ways[0].spec
         if asked.device == "cpu" and asked.threads is None and (threads := runner.free_threads()) is not None:

@@ -51,11 +51,11 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def make_specs(grid: Mapping[str, Any], where: str = "The sweep", folders: bool = False) -> tuple[RunSpec, ...]:
-    """Returns one spec for each cell, checkpoint by checkpoint, without duplicates.
+    """Returns one spec for each cell of a grid, checkpoint by checkpoint, without duplicates.
 
-    `grid` holds 'checkpoints' and perhaps further lists (`AXES`), options (`SETTINGS`) and 'task'. Each checkpoint gets
-    only options that it can use. `where` names the grid in messages; `folders` allows local checkpoints.
-    Raises BadInput if a cell can never run.
+    `grid` holds 'checkpoints' and perhaps further lists (`AXES`), options (`SETTINGS`) and 'task'. A checkpoint gets
+    only options that it can use. `where`: what an error calls the grid. `folders`: whether checkpoints may be local
+    folders. Raises BadInput for a wrong entry, too many cells, or a cell that can never run.
     """
     allowed = (*AXES, *SETTINGS, "task")
     if unknown := [name for name in grid if name not in allowed]:
@@ -131,9 +131,9 @@ class Cell:
 def make_cells(
     specs: Iterable[RunSpec], stored: Sequence[RunResult], machine: HostInfo, picture: Path, fresh: bool = False
 ) -> list[Cell]:
-    """Returns a cell for each spec, with the newest of the `valid_results` if that has as many repeats as the spec.
+    """Returns a cell for each spec, with its newest stored result if a new run would only repeat this result.
 
-    `stored` is newest first. With `fresh` no stored result counts.
+    `stored` is newest first; `fresh` ignores it. A success with fewer repeats than the spec asks for does not count.
     """
     specs = [on_machine(spec, machine) for spec in specs]
     results: dict[RunSpec, RunResult] = {}
@@ -150,10 +150,10 @@ def make_cells(
 def valid_results(
     stored: Iterable[RunResult], checkpoints: Iterable[str], machine: HostInfo, picture: Path
 ) -> Iterator[RunResult]:
-    """Yields the stored results of these checkpoints that another run on `machine` would only repeat.
+    """Yields those results in `stored` that another run on `machine` would only repeat, in the same order.
 
-    Their status is in `FINAL`. Versions, device and picture are those of now. No file of a local checkpoint has changed
-    since.
+    They are of one of the `checkpoints` and have a status in `FINAL`. Versions, device and picture are those of now. No
+    file of a local checkpoint has changed since.
     """
     digest = hashlib.sha256(picture.read_bytes()).hexdigest()
     written = {checkpoint: _last_written(checkpoint) for checkpoint in checkpoints}

@@ -69,9 +69,9 @@ def _needs() -> dict[str, int]:
 
 
 def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> dict[str, HostInfo]:
-    """Returns a machine of the cluster for each type of GPU, {'T4': ...}; if no type is given, {'': any machine}.
+    """Returns a machine of the Ray cluster for each type of GPU: {'T4': ...}. Without types returns {'': any machine}.
 
-    Raises BadInput if no node with a GPU of such a type answers.
+    Raises BadInput if no node of such a type answers.
     """
     import ray
 

@@ -44,9 +44,9 @@ def no_queue() -> AbstractContextManager[Iterable[int]]:
 def run_cells(
     cells: Sequence[Cell], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = no_queue
 ) -> Generator[Event, None, None]:
-    """Runs the unfinished cells and yields events. Every cell gets as many CPU threads as are free at the beginning.
+    """Runs the unfinished cells and yields events. Every run gets as many CPU threads as are free at the beginning.
 
-    Setting `cancel`, or closing the generator, also ends the run in progress.
+    Setting `cancel`, or closing the generator, also ends the run in progress. `turn` queues each run.
     """
     threads = runner.free_threads()
     for place, cell in enumerate(cells):

@@ -58,10 +58,10 @@ def _option(name: str) -> Argument:
 def _endpoint(
     name: str, function: Callable[[dict[str, Any]], dict[str, Any]], description: str, *arguments: Argument
 ) -> Callable[..., dict[str, Any]]:
-    """Returns a function for `gr.api`. It calls `function` with one dict, which maps each argument's name to its value.
+    """Returns a function for `gr.api` with the parameters `arguments`. It calls `function` with a dict of their values.
 
-    In this dict "request" is gradio's request. From the signature and the docstring of the returned function, gradio
-    makes an MCP tool and the description of the API.
+    The dict maps each argument's name to its value, and "request" to gradio's request. By the signature and the
+    docstring of the returned function, gradio describes the endpoint and makes an MCP tool of it.
     """
     everything = (("request", gr.Request, inspect.Parameter.empty), *arguments)
 
@@ -95,9 +95,10 @@ def _refusals() -> Iterator[None]:
 
 
 def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """Returns the options of an API call and the path of its picture: the upload, or else an example.
+    """Returns the spec of an API call and the path of its picture: the upload, or else an example.
 
-    The path is None for a model that takes no picture. Raises BadInput.
+    `values`: the arguments by name. The path is None for a model that takes no picture. Raises BadInput for wrong
+    values.
     """
     options = {
         name: values[name]
@@ -192,7 +193,7 @@ def make_history(stored: History) -> Callable[..., list[dict[str, Any]]]:
         verdict, costs of compiling, agreement of the outputs (parity), and failure. A value not measured is null.
 
         Args:
-            id: Only the run with this id, as a whole result.
+            id: Only the run with this id, as a whole result; by default many runs.
             search: Only runs with each of these words in id, time, outcome, task, checkpoint, mode, dtype or device.
             limit: The most runs to list, 1 to 200.
             whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
@@ -225,14 +226,14 @@ def published_table(
     """The speed-ups of torch.compile for vision models in the Transformers guide, and those that this project measured.
 
     The answer has three lists. rows: the origin of each is "published" or "measured by this project", its times are
-    milliseconds or "OOM". faults: what is known to be wrong in the guide. sources: where the guide's tables come from.
+    milliseconds or "OOM". faults: what is known to be wrong in the guide. sources: where its tables come from.
 
     Args:
         subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), "measured" and more; default: all.
-        gpu: "A100", "V100" or "T4", or a device that this project measured.
-        batch_size: 1, 4 or 16 in the guide.
-        task: One of the three tasks.
-        model: A part of a model's name or checkpoint, such as "vit" or "facebook/detr".
+        gpu: "A100", "V100" or "T4", or a device that this project measured; default: all.
+        batch_size: 1, 4 or 16 in the guide; default: all.
+        task: "image-classification", "object-detection" or "image-segmentation"; default: all.
+        model: A part of a model's name or checkpoint, such as "vit" or "facebook/detr"; default: all.
     """
     with _refusals():
         rows = published.select(published.all_rows(), subset, gpu, batch_size, task, model)

@@ -63,8 +63,8 @@ class RunQueue:
     def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
         """Holds a place in the queue during a `with` block. The block gets an iterator that ends when its turn comes.
 
-        The iterator yields the number of runs ahead, at least every WAITING_SECONDS. Raises BadInput if the visitor
-        has too many places, or if the queue is full and `patient` is False.
+        The iterator yields the number of runs ahead, at least every WAITING_SECONDS. Raises BadInput if the queue is
+        full, unless `patient`, or if the visitor has too many places. The visitor '' has no such limit.
         """
         ticket = object()
         with self._changed:
@@ -133,13 +133,10 @@ class Work:
         self._cancel.set()
 
     def watch(self) -> Iterator[Any]:
-        """Yields the latest event, at once and then every UPDATE_SECONDS, until the work ends.
-
-        Also yields an unchanged event: gradio notices that a page was closed only when it sends an update.
-        """
+        """Yields the latest event, changed or not, at once and then every UPDATE_SECONDS, until the work ends."""
         while not self.ended:
             self._watched_at = time.monotonic()
-            yield self.doing
+            yield self.doing  # also if unchanged: gradio notices that a page was closed only when it sends an update
             self._ended.wait(UPDATE_SECONDS)
 
     def outcome(self) -> Any:
@@ -326,9 +323,9 @@ def machine_of(runner: Runner) -> HostInfo:
 
 
 class Supervisor:
-    """Starts work, one at a time for each visitor, and keeps the latest work of each visitor.
+    """Starts runs, searches and sweeps, one at a time for each visitor, and keeps the latest one of each visitor.
 
-    A client can invent visitors, so the queue's limit also bounds the works that go on and the ended works kept.
+    A client can make up visitors, so a start is refused while `limits.current().queue` other works go on.
     """
 
     def __init__(self) -> None:
@@ -369,7 +366,7 @@ class Supervisor:
 def visitor_name(kept: object, session: str | None) -> str:
     """Returns the visitor's id: `kept`, which the browser sent, if this is an id of 32 hexadecimal digits.
 
-    Otherwise makes an id from gradio's `session`, because a new page may start a run before it has received an id.
+    Otherwise makes an id from gradio's `session`, since a new page may start a run before it has received an id.
     """
     if isinstance(kept, str) and re.fullmatch("[0-9a-f]{32}", kept):
         return kept

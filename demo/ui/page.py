@@ -145,9 +145,9 @@ def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
 
 
 class StageBar:
-    """The bar of buttons at the bottom of stage mode.
+    """The bar of buttons at the bottom of stage mode, the page for a talk.
 
-    stage.css moves the form's Run and Cancel into the bar. stage.js presses a button when its key is typed.
+    stage.css places the form's buttons Run and Cancel in the bar. stage.js presses a button when its key is typed.
     """
 
     def __init__(self, runner: Runner, run_tab: RunTab) -> None:

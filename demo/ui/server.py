@@ -17,8 +17,8 @@ from demo.store import hub_dataset
 def serve(mcp: bool) -> None:
     """Serves the page until the process is told to end. With `mcp`, also serves the API as MCP tools.
 
-    GRADIO_SERVER_NAME and GRADIO_SERVER_PORT set the address. The default is 127.0.0.1, port 7860; on a Hugging Face
-    Space all interfaces. Raises BadInput for invalid settings, a taken port, or a missing package `mcp`.
+    The variables GRADIO_SERVER_NAME and GRADIO_SERVER_PORT set the address. The default is 127.0.0.1, port 7860; on a
+    Hugging Face Space all interfaces. Raises BadInput for invalid settings, a taken port, or a missing package `mcp`.
     """
     if mcp and importlib.util.find_spec("mcp") is None:
         raise BadInput(f'MCP tools need gradio\'s own extra: pip install "gradio[mcp]=={version("gradio")}".')

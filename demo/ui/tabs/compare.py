@@ -37,7 +37,7 @@ def conclusion(results: Sequence[RunResult]) -> str:
 
 
 def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
-    """Maps a label of each run to its speed-up, or None for a failed run.
+    """Returns the speed-up of each run by its label, as HTML; None for a run that failed or has no speed-up.
 
     The label holds the run's letter, its speed-up in words, and its settings that not all runs share.
     """
@@ -79,7 +79,7 @@ def _differences(results: Sequence[RunResult]) -> str:
 def _winner(runs: dict[str, RunResult]) -> str:
     """Returns sentences that compare the fastest compiled model with each of the others. `runs` maps letters to runs.
 
-    Returns '' if a run failed, or if the runs differ in model, input or machine.
+    Returns '' if a run failed or has no speed-up, or if checkpoint, batch size, prompt or machine differ.
     """
     work = {(one.spec.checkpoint, one.spec.batch_size, one.spec.prompt, naming.where(one)) for one in runs.values()}
     speedups = {name: one.speedup for name, one in runs.items() if one.speedup is not None and one.failure is None}

@@ -35,14 +35,14 @@ def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
 class WorkView:
     """Base class for a part of the page that shows a visitor's work (a run, a sweep ...) from its start to its end.
 
-    gradio redraws every output of a running event at each update, which takes time from the model that is timed.
-    So three methods update different components, from the lists `live` and `ending`:
+    A subclass gives two lists of its components, `live` and `ending`. Three methods return updates of them:
 
-    1. `_show_progress` updates the cheap components in `live` while the work goes on.
-    2. `_show_cells` updates the costly ones in `live`, such as a chart, only when a run of a series has ended.
-    3. `_show_end` updates the components in `ending`, in an event of its own.
+    1. `_show_progress`: of the cheap ones in `live`, every second while the work goes on
+    2. `_show_cells`: of the costly ones in `live`, such as a chart, when a run of a search or sweep has ended
+    3. `_show_end`: of those in `ending`, when the work has ended
     """
 
+    # Three methods, since gradio redraws all outputs of an event at each update, which takes time from the timed model.
     _show_refusal: Callable[[Markup], dict[Any, Any]]
     _show_start: Callable[[Any], dict[Any, Any]]
     _show_progress: Callable[[Any], dict[Any, Any]]

@@ -131,9 +131,9 @@ def uploaded_file(file: Any) -> Path:
 
 
 def spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """Returns the spec and the picture of `values`, the fields' values by name, as the browser sent them.
+    """Returns the spec that the form asks for and the path of its picture, which is None for text generation.
 
-    The picture is None for text generation. Raises BadInput.
+    `values`: the fields' values by name, as the browser sent them. Raises BadInput for a wrong value or no picture.
     """
     spec, image = read_spec(values), values["image"]
     if not spec.sees_picture:

@@ -117,7 +117,7 @@ def ruler(
 
     known: Whether to write the ratio above the axis.
     noise: How far eager, timed against itself, differed from itself: 0.004 is 0.4 %. Drawn as a band around 1.
-    within: The narrower interval of one process alone. None draws none.
+    within: The narrower interval of one process alone, to be drawn as well; None for none.
     processes: The speed-ups of several processes, drawn as dots.
     """
     low, high = speedup.low, speedup.high

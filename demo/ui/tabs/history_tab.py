@@ -175,9 +175,9 @@ class HistoryTab:
         }
 
     def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> dict[Any, Any]:
-        """Returns updates that compare the runs named in `query`, the query of the page's address.
+        """Returns updates that compare the runs named in the page's address, or hide the comparison if it names none.
 
-        `chosen` is the query of the comparison that the page shows. No change if both name the same runs.
+        `query` is that of the address, `chosen` that of the comparison shown. No change if both name the same runs.
         """
         ids = links.read_query(query).get(COMPARE, "")
         if ids == links.read_query(chosen).get(COMPARE, ""):

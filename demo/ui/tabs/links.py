@@ -44,9 +44,9 @@ def query(spec: RunSpec) -> str:
 
 
 def change_links(spec: RunSpec, changes: dict[str, Any]) -> Markup:
-    """Returns HTML with a link for each option in `changes`. It fills the form with `spec` and the option's new value.
+    """Returns HTML links, one for each option in `changes`, which maps the option's name to its new value.
 
-    Returns no links for a model in a local folder.
+    A link fills the form with `spec` and the new value. Returns no links for a model in a local folder.
     """
     links = Markup()
     for name, value in changes.items() if not catalog.is_folder(spec.checkpoint) else ():
@@ -80,10 +80,10 @@ def write_choices(tab: str) -> str:
 
 
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
-    """Returns the spec that a link's query asks for; None if the query has none of `FIELDS`. Raises BadInput.
+    """Returns the spec that a link's query asks for; None if it has none of `FIELDS`. Raises BadInput for wrong values.
 
-    If the query names no checkpoint, takes `checkpoint`, or the first one of the query's task if that is another task.
-    If the query lacks the text or prompt that the model needs, takes `catalog.QUERIES` or `catalog.PROMPT`.
+    If the query names no checkpoint, takes `checkpoint`. If it then names another task, takes the first checkpoint of
+    that task. A text or prompt that the model needs and the query lacks is `catalog.QUERIES` or `catalog.PROMPT`.
     """
     values: dict[str, Any] = {name: query[name] for name in FIELDS if name in query}
     if not values:

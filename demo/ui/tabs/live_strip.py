@@ -24,12 +24,9 @@ STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2
 
 
 def strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
-    """Returns the display of a run in progress. `late` is a hint for a speaker whose run takes too long, '' for none.
-
-    The order and number of elements must not depend on the progress. gradio then replaces only the nodes that
-    differ, and the chart's lines grow without a redraw.
-    """
+    """Returns the display of a run in progress as HTML. `late`: a hint for a speaker if the run takes long, else ''."""
     speedup = progress.speedup
+    # always the same elements in the same order: then gradio replaces only those that differ, and redraws no chart
     return render(
         "progress.strip",
         spec,

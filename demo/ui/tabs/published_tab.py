@@ -78,9 +78,9 @@ class PublishedTab:
         )
 
     def _update(self, request: gr.Request, query: str, *held: str) -> list[Any]:
-        """Returns updates that show the rows chosen by `query`, the query of the page's address.
+        """Returns the query for the page's address, then updates of the lists, then of `outputs`.
 
-        If it is empty, the present values of the lists, `held`, choose the rows.
+        The address's `query` chooses the rows. If it is '', the present values of the lists, `held`, do so.
         """
         if query:
             address = links.read_query(query)
@@ -106,7 +106,7 @@ class PublishedTab:
 def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
     """Returns what the drop-down lists offer, their values, and the updates of `PublishedTab.outputs`.
 
-    `values` maps a list's name to the wanted value, which becomes ALL if the list does not offer it.
+    `values` maps a list's name to the wanted value. If the list does not offer it, its value is ALL: no filter.
     """
     every = published.all_rows()
     choices = _choices(every, values["subset"])
@@ -178,7 +178,7 @@ def _line(row: PublishedRow) -> list[tables.Cell]:
 def query_of(row: PublishedRow) -> str:
     """Returns the query of a link that fills the form with this row's settings.
 
-    Raises BadInput if this page or this torch cannot run them.
+    Raises BadInput if they are not possible here, such as a mode that the installed torch lacks.
     """
     settings: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
     if row.measured:

@@ -48,7 +48,7 @@ NO_DIFFERENCE = "There is no difference to draw."
 class ResultPane:
     """The right side of the tab Run.
 
-    While `live` (progress of a run) or `best` (a search) is visible, the style sheet hides everything below them. The
+    While `live`, the progress of a run, or `best`, a search, is visible, the style sheet hides everything below it. The
     hidden content stays in the page, to be shown again if a run is refused.
     """
 
@@ -287,7 +287,7 @@ def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
     """Returns the spec for the button Repeat: one more process, or all processes again if the run gave no figures.
 
-    Raises BadInput if the result is from another machine or other versions: one verdict cannot mix them.
+    Raises BadInput if the result is not of `machine` and its versions: one verdict cannot mix them. None: no check.
     """
     spec = result.spec
     if result.as_processes():
@@ -298,9 +298,9 @@ def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
 
 
 def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None:
-    """Returns the file of the run's picture: an example, or the form's picture. None for text generation.
+    """Returns the path of the run's picture: an example, or the form's picture `in_form`. None for text generation.
 
-    A run that ended before it read its picture gets the form's picture. Raises BadInput if no file fits.
+    A run that ended before it read its picture gets the form's. Raises BadInput if neither fits or the form has none.
     """
     if not result.spec.sees_picture:
         return None

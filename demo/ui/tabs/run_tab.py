@@ -216,9 +216,10 @@ class RunTab(WorkView):
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
     ) -> tuple[Any, Any]:
-        """Returns updates that choose ViT, a larger first model, and a picture, for a machine with a GPU.
+        """Returns updates that choose ViT, a larger first model, and a picture for it, on a machine with a GPU.
 
-        No change without a GPU, if the visitor has changed the form, or if ViT's weights cannot be loaded.
+        No change if ViT's weights cannot be loaded, the page shows a run, or the visitor or the link chose a
+        checkpoint.
         """
         machine, model = self.runner.machine, forms.VIT
         changed = checkpoint != FIRST.id or has_run or "checkpoint" in request.query_params
@@ -275,8 +276,8 @@ class RunTab(WorkView):
     def show_recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """Returns updates that show the latest stored run with the form's settings, marked as recorded.
 
-        While a run of the visitor goes on, cancels it if a run with its settings is stored. The page then shows the
-        stored run when the cancelled one has ended.
+        While a run of the visitor goes on, its settings count. If a run with them is stored, cancels the one that goes
+        on; the page then shows the stored one. Otherwise nothing changes.
         """
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
@@ -370,9 +371,9 @@ class RunTab(WorkView):
         return updates | links.fill_form(form, spec) | {form.inputs["image"]: picture}
 
     def open(self, id: str, work: Work | None) -> dict[Any, Any]:
-        """Returns updates of `showing`: the stored run, or why it cannot be shown.
+        """Returns updates of `showing`: the stored run, or a card that says why it cannot be shown.
 
-        `work` is what the visitor started last. If it is this run, the run's trace and package can be downloaded.
+        `work` is what the visitor started last. If it is this run, its trace and package can be downloaded.
         """
         self.history.recover()
         result = result_or_error(lambda: self.history.get(id))

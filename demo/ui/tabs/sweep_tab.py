@@ -237,7 +237,7 @@ def _heat(cell: Cell) -> HeatCell:
 def map_text(cell: Cell) -> tuple[str, float | None]:
     """Returns a cell's text in the heat map and the speed-up for its colour: ("1.44×", 1.44), ("OOM", None).
 
-    The speed-up is None unless the verdict is faster or slower.
+    The speed-up is None, which means no colour, unless the verdict is 'faster' or 'slower'.
     """
     if cell.result is None:
         return ("refused" if cell.refused else "·"), None

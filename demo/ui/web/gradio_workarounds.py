@@ -93,10 +93,10 @@ NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its
 
 
 class Blocks(gr.Blocks):
-    """gradio's `Blocks` with two changes, both for the values of a call.
+    """gradio's `Blocks`, changed in how it reads the values of a call.
 
-    Wrong values are refused with a readable sentence. A null becomes the field's first value: a browser sends null
-    for a field that it has not drawn yet.
+    Wrong values are refused with a readable sentence. A null becomes the field's first value: a browser sends null for
+    a field that it has not drawn yet.
     """
 
     async def preprocess_data(
