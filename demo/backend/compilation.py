@@ -59,9 +59,9 @@ def report_steps(report: Callable[[str], None]) -> Iterator[None]:
 
 
 class CompileLog:
-    """What torch.compile did since the log was made: graph breaks, recompiles, fallbacks to eager, cache hits, seconds.
+    """What torch.compile did since this object was made: graph breaks, recompiles, fallbacks to eager, cache hits.
 
-    Use only the newest log: a new one clears torch's counters, and receives all later messages of graph breaks.
+    Use only the newest object: making it clears torch's counters, and only it receives later messages of graph breaks.
     """
 
     probe_seconds = 0.0
@@ -90,8 +90,8 @@ class CompileLog:
     def first_call_ended(self) -> None:
         """Stores the seconds of each compile step of the first call. Call it before anything else is compiled.
 
-        In torch's metrics each step includes the next: dynamo calls AOTAutograd, which calls inductor, which waits for
-        the C++ or Triton compiler. Here each step excludes the next, and dynamo's step excludes the instruction probe.
+        Torch counts a step with the next one in it: dynamo calls AOTAutograd, which calls inductor, which waits for the
+        C++ or Triton compiler. Here each step excludes the next, and dynamo's also the search for vector instructions.
         """
         compiles = get_compilation_metrics()
 
@@ -146,9 +146,9 @@ class CompileLog:
 
     @property
     def partly(self) -> bool:
-        """Whether the cache spared the first call a part of the compile, so that its seconds are neither cold nor warm.
+        """Whether the compile cache spared the first call a part of its compile, but not all of it.
 
-        On a GPU any kernel in the cache counts, because inductor does not tell which ones it used.
+        On a GPU any kernel in the cache counts as used, because inductor does not tell which ones it used.
         """
         kernels = {f"{key}.main.so" for key in CppPythonBindingsCodeCache.cache}
         if self.cache == "warm":
@@ -248,10 +248,10 @@ def use_empty_cache(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> set[str]:
-    """Removes unfinished libraries from `folder`, inductor's cache. Returns the names of all files that remain.
+    """Removes unfinished libraries from `folder`, inductor's cache (Linux). Returns the names of all files that remain.
 
-    A killed linker or a full disk leaves unfinished libraries, and inductor would load them. A locked library remains:
-    another process is linking it. All other files are whole, because inductor writes them atomically.
+    A killed linker or a full disk leaves such libraries, and inductor would load them. A locked library stays: another
+    process is linking it. Other files need no check, because inductor writes them atomically.
     """
     files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
     libraries = [file for file in files if file.suffix in (".so", ".cubin") and sys.platform == "linux"]
@@ -275,8 +275,7 @@ def _is_whole(library: Path) -> bool:
 def separate_instructions() -> None:
     """Adds the CPU's vector instructions to the cache key of compiled graphs. Call it before the first compile.
 
-    Inductor's own key lacks them: under ATEN_CPU_CAPABILITY=avx2 it loaded code for AVX-512, which gave NaN. To find
-    the instructions, inductor compiles small programs at a process's first compile. This instruction probe is timed.
+    At the first compile inductor compiles small programs to find them; `CompileLog.probe_seconds` says how long.
     """
 
     def tag_cache(_: Any) -> None:
@@ -285,6 +284,7 @@ def separate_instructions() -> None:
             torch.compiler.config.cache_key_tag = vector_instructions()
             CompileLog.probe_seconds = time.perf_counter() - started
 
+    # Without the tag inductor loaded code for AVX-512 under ATEN_CPU_CAPABILITY=avx2, which gave NaN.
     torch._dynamo.callback_handler.register_start_callback(tag_cache)
 
 
@@ -307,9 +307,10 @@ def clone_outputs(outputs: Any) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns one line that says what failed: of a compiler's output the first error, of a child's traceback the end.
+    """Returns one line of at most 400 characters that says what failed.
 
-    Of any other error: the first two lines that are not advice on debugging. Without a message: the error's type.
+    - From a compiler's output: the first error. From a child process's traceback: the exception at its end.
+    - From other messages: the first two lines that are not advice on debugging. Without a message: the error's type.
     """
     text, advice = str(error), ("Set TORCH", "You can suppress", "import torch", "torch._dynamo")
     if "returned non-zero exit status" in text:  # Triton's C compiler says why on standard error, which is a file

@@ -65,10 +65,10 @@ def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
 def add_breaks(model: Any) -> Any:
     """Returns a copy of the model with a graph break after each part (norm, attention, ...) of each repeated layer.
 
-    A model without repeated layers gets a break after each of its children, or one at its end if it has none. Breaks
-    only between layers would slow a small model down too little to be seen in the noise.
+    A model without repeated layers gets a break after each of its children, or one at its end if it has none.
     """
     broken = twin(model)
+    # Breaks only between layers would slow a small model down too little to be seen in the noise.
     parts = [part for layer in repeated_layers(broken) for part in layer.children()]
     parts = parts or list(broken.children()) or [broken]
     for part in parts:
@@ -80,10 +80,10 @@ def add_breaks(model: Any) -> Any:
 
 
 def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, float]:
-    """Builds a package of the workload's model in the file `path`. Raises what torch.export and inductor raise.
+    """Builds an AOTInductor package of the workload's model in the file `path`. Returns the seconds of its two steps.
 
-    Returns the seconds of "export", which captures the model as a graph, and of "build", which compiles the graph.
-    `folder` becomes the compile cache: pass an empty one, so that no earlier build shortens this one.
+    - "export": torch.export captures the model as a graph. "build": inductor compiles it. Raises what they raise.
+    - `folder` becomes the compile cache: pass an empty one, so that no earlier build shortens this one.
     """
     compilation.use_empty_cache(folder)
     if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes()):
@@ -126,10 +126,8 @@ def _any_size(value: Any) -> dict[int, Any] | None:
 
 
 def load_package(path: Path) -> Any:
-    """Loads a package and returns its model. Before you call the model, import the class of its outputs.
-
-    `torch._inductor.aoti_load_package` would also run the C++ compiler for seconds (pytorch issue 191715). The loader's
-    arguments here: path, name of the model, not single-threaded, one runner, the current device (-1).
-    """
+    """Loads an AOTInductor package and returns its model. Before you call it, import the class of its outputs."""
+    # `torch._inductor.aoti_load_package` would also run the C++ compiler for seconds (pytorch issue 191715).
+    # Arguments: path, name of the model, not single-threaded, one runner, the current device (-1).
     loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)  # type: ignore[attr-defined]
     return AOTICompiledModel(loader)

@@ -24,9 +24,10 @@ TIMEOUT_SECONDS = 600.0
 
 
 def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | None) -> CompileCost:
-    """Times the first call in a new process, with the file `package`, or with this process's compile cache if None.
+    """Times the first compiled call in a new process: from the file `package`, or from the compile cache if None.
 
-    Raises RuntimeError if the process fails, or compiles a graph that the cache should hold. Raises TimeoutExpired.
+    `input_file`: the picture; None for a model that sees none. Raises RuntimeError if the process fails or does not
+    find its graphs in the cache, and TimeoutExpired after `TIMEOUT_SECONDS`.
     """
     torch.cuda.empty_cache()  # the other process needs room for a model of its own
     job = json.dumps(codec.plain({"spec": spec, "input_file": input_file, "package": package}))

@@ -16,12 +16,12 @@ import sys
 
 
 def end_with_parent(folder: str) -> None:
-    """Forks a watcher that kills the group and removes the folder when the parent ends. Call it before a thread starts.
+    """Forks a watcher that, when the parent ends, kills this process's group and removes `folder`.
 
-    1. The watcher is a process: a thread cannot run while a library holds the interpreter's lock, nor after a crash.
-    2. The watcher closes inherited files except standard input, so that readers see when the calling process ends.
-    3. If the watcher itself is killed, the kernel kills the group: the watcher holds one end of a second pipe, on which
-       nothing is written, and SIGKILL is the signal for any event on that pipe (Linux).
+    - Call it before a thread starts, because it forks.
+    - The watcher is a process: a thread cannot run while a library holds the interpreter's lock, nor after a crash.
+    - The watcher closes inherited files except standard input, so that their readers see when this process ends.
+    - If the watcher is killed, the kernel kills the group (Linux): SIGKILL is the signal of a pipe that it holds.
     """
     reading, writing = os.pipe()
     with contextlib.suppress(AttributeError, OSError):  # not Linux

@@ -54,8 +54,8 @@ def seconds_since_start() -> float | None:
 def usable() -> bool:
     """Returns whether torch sees a GPU, and was built with code for it.
 
-    Code for compute capability 8.0 also runs on later minor versions (8.6). PTX, NVIDIA's portable code, runs on all
-    later versions. If the GPU's capability or the build's is unknown, only `torch.cuda.is_available` decides.
+    - Code for compute capability 8.0 also runs on 8.6, not on 9.0. PTX, NVIDIA's portable code, runs on later ones.
+    - If the GPU's capability or the build's is unknown, only `torch.cuda.is_available` decides.
     """
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
     if gpu is None or not built:
@@ -103,10 +103,10 @@ class Gpu(NamedTuple):
 
 @cache
 def first_gpu() -> Gpu | None:
-    """Returns what CUDA's driver says of torch's cuda:0; None without a driver or a GPU, or if a question fails.
+    """Returns torch's cuda:0 as CUDA's driver describes it; None without a driver or a GPU, or if a question fails.
 
-    Unlike NVML, the driver exists wherever torch can compute, respects CUDA_VISIBLE_DEVICES, and names a part of a
-    card (MIG) as torch does. The call makes no CUDA context, but processes forked afterwards cannot use CUDA.
+    Unlike NVML, the driver respects CUDA_VISIBLE_DEVICES, and names a part of a card (MIG) as torch does. The call
+    makes no CUDA context, but processes forked afterwards cannot use CUDA.
     """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -180,10 +180,10 @@ def compiler() -> str | None:
 
 
 def compile_problem(on_gpu: bool = False) -> str | None:
-    """Returns why torch.compile cannot build code here, and what helps; None if it can.
+    """Returns why torch.compile cannot build code here, and what helps; None if it can. Takes about a second.
 
-    Builds and loads a small C++ extension as inductor does, in about a second. With `on_gpu`, also compiles a Triton
-    kernel, which makes a CUDA context.
+    It builds and loads a small C++ extension, as inductor does. With `on_gpu` it also compiles a Triton kernel, which
+    makes a CUDA context.
     """
     try:
         with tempfile.TemporaryDirectory(dir=cache_dir(), ignore_cleanup_errors=True) as folder:

@@ -105,9 +105,10 @@ class Events:
 
 
 def answer_one_job(function: Callable[..., Any]) -> None:
-    """Calls `function` with the arguments in a line of JSON on standard input, and ends the process.
+    """Calls `function` with arguments from standard input, prints what it returns, and ends the process.
 
-    Standard output is one line of JSON, what `function` returns. What libraries print goes to standard error.
+    Input is a line of JSON with the arguments by name, output a line with the answer. Libraries print to standard
+    error.
     """
     pipe = os.dup(1)  # processes started here do not inherit it
     os.dup2(2, 1)

@@ -69,10 +69,10 @@ class Source:
 
 
 def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
-    """Returns the model in eval mode, on `device`, in the spec's dtype, with its processor and tokenizer.
+    """Returns the model in eval mode, on `device`, in the spec's number format, with its processor and tokenizer.
 
-    Raises BadInput if the checkpoint is of another task, has only pickled weights, or exceeds a limit. Raises
-    CannotLoad if it is unknown, gated or damaged, or if the Hub cannot be reached.
+    Raises BadInput if the checkpoint does another task or exceeds a limit. Outside the catalogue pickled weights are
+    refused, too. Raises CannotLoad if it is unknown, gated or damaged, or if the Hub cannot be reached.
     """
     entry = catalog.find(spec.checkpoint)
     with in_sentences(spec.checkpoint):
@@ -104,9 +104,9 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
 
 
 def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
-    """Returns a catalogue entry, made from the config, for a checkpoint that is not in the catalogue.
+    """Returns an entry like the catalogue's, made from the config, for a checkpoint that is not in the catalogue.
 
-    Raises BadInput if the checkpoint is not for the spec's task, or is a zero-shot detector and the spec has no text.
+    Raises BadInput if the checkpoint does not do the spec's task, or is a zero-shot detector and there are no queries.
     """
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
     for auto_class in BY_NAME[spec.task].auto_classes:
@@ -186,7 +186,7 @@ def _config(source: Source) -> Any:
     """Returns the checkpoint's config, with the changes that loading and compiling need.
 
     Raises BadInput if the config describes a gigantic model, ValueError if transformers does not know its model type.
-    If a value in the config is wrong, raises what transformers raises.
+    For any other wrong value it raises what transformers raises.
     """
     entries, _ = PreTrainedConfig.get_config_dict(source.config_name, **source.options)
     model_type = entries.get("model_type")

@@ -106,10 +106,10 @@ class Nvml:
         )
 
     def _foreign_processes(self) -> int:
-        """Returns the number of GPU processes outside this worker's process group.
+        """Returns how many processes on the GPU are outside this worker's process group; 0 if the driver does not tell.
 
-        In a container the driver may list the host's process ids, and not this process's own. Then all but one of the
-        listed processes count as outside.
+        In a container the driver may list the host's process ids. Then this process is not found among them: one of the
+        listed processes is taken for it, and the others count as outside.
         """
         holders = [process.pid for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
         if os.getpid() not in holders:

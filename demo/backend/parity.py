@@ -39,13 +39,14 @@ def compare(
     task: dict[str, float] | None = None,
     fault: str = "",
 ) -> Parity:
-    """Returns the verdict on the outputs of eager and of compiled for one input.
+    """Returns whether compiled's outputs agree with eager's for one input: 'match', 'differ' or 'not comparable'.
 
     - `again`: the outputs of a second eager call. If they differ from `eager`, the verdict is 'not comparable'.
-    - `reference(0)` returns float64 outputs. `reference(share)` also changes each layer's outputs at random, by up to
-      half of `share`. Neither is called for outputs that agree within the tolerance.
-    - If `reference` raises, the verdict is 'not comparable', or 'differ' for NaN or infinity in compiled alone.
-    - `task`: how far predictions agree, for the Parity. `fault`: what differs in them, or ''; in float32 it decides.
+    - `reference(0)` returns the outputs in float64. `reference(0.1)` also changes each number that a layer returns at
+      random, by up to 5 %. It is called only if compiled's outputs are beyond the tolerance.
+    - If `reference` raises: 'differ' if only compiled has NaN or infinity somewhere, else 'not comparable'.
+    - `task`: measures of how far predictions agree, which the returned Parity keeps; None for none.
+    - `fault`: what differs in the predictions; '' for nothing. In float32 any fault makes the verdict 'differ'.
     """
     error = math.inf
 
@@ -97,10 +98,11 @@ def compare(
 
 
 def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
-    """Returns the verdict on one tensor, and its reason. The limit is `multiple` times eager's error, plus roundings.
+    """Returns the verdict on one tensor, and its reason as a sentence.
 
-    `numbers`: the tensor from eager, from compiled and from float64. Further ones are from float64 runs with random
-    changes in each layer: they show how far a rounding can move the outputs, and so may raise the limit.
+    - `numbers`: the tensor from eager, compiled and float64, then from float64 runs with random changes in each layer.
+      These show how far a rounding can move the outputs, and so may raise the limit.
+    - The limit of compiled's error is `multiple` times eager's, plus about one rounding (`rounding`: relative size).
     """
     mine, other, exact, *perturbed = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
@@ -118,9 +120,10 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
 
 
 def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[float], Any]:
-    """Returns a function that runs a float64 copy of the model on the same inputs and device.
+    """Returns the function `reference` of `compare`, which runs a float64 copy of the model on the same inputs.
 
-    On a CPU it raises MemoryError if the copy would need more memory than is free; eager's peak gives the estimate.
+    On a CPU the function raises MemoryError if too little memory is free for the copy. The estimate is made from
+    eager's `peak_memory_bytes`; None: no check.
     """
 
     def run(share: float = 0.0) -> Any:

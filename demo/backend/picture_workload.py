@@ -50,7 +50,7 @@ class PictureWorkload(Workload):
         """Returns the model's inputs, on the CPU: `pixel_values` [1, 3, height, width], and `pixel_mask` if any.
 
         A zero-shot detector also gets its queries: `input_ids` and `attention_mask`, both [queries, 16]. With random
-        weights there is no tokenizer, so each query is an empty text; a call takes as long with it.
+        weights each query is an empty text, because there is no tokenizer; a call takes as long.
         """
         loaded = self.loaded
         made = loaded.processor(images=[self.picture], return_tensors="pt")

@@ -47,8 +47,8 @@ Peak = tuple[int | None, int | None]
 def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
     """Returns the seconds of GPU work in each of 3 to 20 calls, by CUDA events. `wall_seconds`: how long a call takes.
 
-    Events around a call on an idle GPU would count the gaps in which the GPU waits for launches. So a sleep kernel of
-    1.5 times `wall_seconds`, half a second at most, keeps the GPU busy while launches are queued, as in nvbench.
+    A sleep kernel keeps the GPU busy while the call's kernels are queued, as in nvbench. On an idle GPU the events
+    would also count the gaps in which the GPU waits for the next kernel.
     """
     cycles = int(3.0e9 * min(0.5, 1.5 * wall_seconds))  # no current GPU runs above 3 GHz
     times = []
@@ -78,12 +78,12 @@ def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackT
 
 
 def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | None = None) -> Peak:
-    """Returns the peak bytes (in use, reserved) during one more call; None if the system does not tell.
+    """Returns the peak bytes (in use, reserved) during one more call; None for what the system does not tell.
 
     - On a CPU: the peak resident set of the whole process (Linux), and None for reserved.
     - On CUDA: what torch's native allocator holds. The whole memory pool of a CUDA graph counts as in use, because a
-      replay allocates nothing. The weights of `besides` are subtracted: pass the eager model if `call` runs a
-      package, which has weights of its own.
+      replay allocates nothing.
+    - `besides`: a model whose weights do not count, or None. A package has its own weights: pass the eager model then.
     """
     if device.type == "cpu":
         return _peak_resident_set(call), None

@@ -22,8 +22,8 @@ from demo.core.size_log import Size
 def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
     """Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}.
 
-    The lists have an entry per call. A call "waited" if it compiled or recorded a CUDA graph. Raises BadInput for a
-    size that the model does not take.
+    The lists have an entry per size, whose call "waited" if it compiled or recorded a CUDA graph. "fallbacks" counts
+    the functions that were left to eager. Raises BadInput for a size that the model does not take.
     """
     for size in dict.fromkeys(sizes):
         try:

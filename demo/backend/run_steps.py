@@ -150,9 +150,9 @@ class Run:
                 self.give_way(free_cores)
 
     def give_way(self, free_cores: int) -> None:
-        """Lowers torch's threads to the number of free cores: a thread without a core would hold up all others.
+        """Lowers torch's threads to `free_cores`, because a thread without a core would hold up all others.
 
-        Raises BadInput if the job allows no other number of threads than its own.
+        Raises BadInput instead if the job may only run with its own number of threads, as the repeat of a run.
         """
         if self.job.exactly and self.job.threads is not None and free_cores < self.job.threads:
             raise BadInput(
@@ -306,7 +306,7 @@ class Run:
         return timing.time_interleaved(*calls, clock, plan, half, on_block_end)
 
     def with_fewer_threads(self, threads: int) -> None:
-        """Sets torch's threads and warms up again, which compiles again: inductor's code is for one number of threads.
+        """Sets torch's threads and warms up again. This compiles again: inductor's code is for one number of threads.
 
         The result keeps the cost of the first compile.
         """
@@ -372,8 +372,8 @@ class Run:
     def compile_again(self) -> None:
         """Times the first call of a new process, which finds the compile cache filled or loads the package.
 
-        Before that it sends the result so far. Does nothing if this run has failed or compiled nothing, or is part of
-        a search for the best way to compile, which starts new processes anyway.
+        Before that it sends the result so far. Does nothing in a search for the best way to compile, or if the run
+        failed, compiled nothing or found the cache filled.
         """
         compiled, machine = self.result.compilation, self.result.environment
         if compiled is None or machine is None or self.result.status != "ok" or compiled.graphs == 0:

@@ -95,9 +95,9 @@ class Plan:
 
     @classmethod
     def of(cls, spec: RunSpec, first_call_seconds: float) -> "Plan":
-        """Returns the plan for a spec. Its `longest_seconds` is twice the spec's `max_seconds`.
+        """Returns the plan for a spec. `longest_seconds` is twice `max_seconds`, more after a slow first compiled call.
 
-        With the default `max_seconds` it is raised to the first compiled call's time, `MOST_TIMING_SECONDS` at most.
+        More only with the default `max_seconds`: at least that call's time, up to `MOST_TIMING_SECONDS`.
         """
         longest = 2 * spec.max_seconds
         if spec.max_seconds == OPTIONS["max_seconds"].default:
@@ -168,10 +168,11 @@ def warm_up(
     min_calls: int = WARMUP_CALLS,
     first_call_ended: Callable[[], None] = lambda: None,
 ) -> tuple[list[float], bool]:
-    """Repeats a call until the last three took about as long and compiled nothing (`compile_events()` did not grow).
+    """Repeats a call until its times have settled. Returns the seconds of each call, and whether they settled.
 
-    Returns the seconds of each call, and whether they settled. Makes at least `min_calls` calls. Gives up after
-    `MAX_WARMUP_CALLS` calls, or after `MAX_WARMUP_SECONDS` without the first call if calls no longer compile.
+    - Settled: the last three calls took about equally long, and `compile_events()`, a count of compiles, did not grow.
+    - Makes at least `min_calls` calls, and at most `MAX_WARMUP_CALLS`. Also gives up once the calls after the first
+      have taken `MAX_WARMUP_SECONDS`, but not if one of the last two calls compiled.
     """
     times: list[float] = []
     without_compiling = 0
@@ -203,10 +204,11 @@ def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3
 
 
 def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
-    """Returns how many calls take half of `BLOCK_SECONDS`, of eager or of compiled, whichever is slower.
+    """Returns h for blocks of h eager, 2 h compiled and h eager calls: h calls take about half of `BLOCK_SECONDS`.
 
-    At most `MAX_CALLS_HALF_BLOCK`, and few enough for `MIN_BLOCKS` blocks in `iterations`. At least 2, so that the
-    uncounted calls after a switch are at most a fifth of all calls; 1 for calls of `SLOW_SECONDS` or more.
+    - The slower of eager and compiled decides, by its last warm-up calls. h is `MAX_CALLS_HALF_BLOCK` at most.
+    - `iterations`: planned calls of each model, which should make `MIN_BLOCKS` blocks; None: no such limit.
+    - h is at least 2, or 1 if a call takes `SLOW_SECONDS` or more.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
     half = min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2))
@@ -225,11 +227,11 @@ def time_interleaved(
 ) -> Samples:
     """Times eager and compiled in blocks, with control blocks (eager against eager) between, until the plan says stop.
 
-    1. With `half` = 5 the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager, 10 compiled, ...
-    2. Drift of the machine affects eager and compiled equally. The control calls, too, lie between eager calls.
-    3. The first calls after a switch do not count, unless they take `SLOW_SECONDS` or more: a server has only one of
-       the two models, and so never switches.
-    4. `on_block_end` is called after each block. If it raises, the timing ends.
+    - With `half` = 5 the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager, 10 compiled, ...
+    - So a drift of the machine affects eager and compiled equally. The control calls, too, lie between eager calls.
+    - The first calls after a change of model do not count, unless they take `SLOW_SECONDS` or more: a server runs only
+      one of the two models.
+    - `on_block_end` is called after each block. If it raises, the timing ends.
     """
     samples = Samples(half)
     # At most a fifth of a variant's calls, because there is one switch to it for 2 `half` calls that count.

@@ -152,10 +152,11 @@ def is_hub_id(name: str) -> bool:
 
 
 def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False, **options: Any) -> RunSpec:
-    """Returns the settings that a user typed as a checked `RunSpec`. Raises BadInput if they cannot be run.
+    """Returns the settings that a user typed as a `RunSpec`. Raises BadInput if they cannot be run.
 
-    `task` may be None for a checkpoint of the catalogue. `folders` (command line only) allows local folders and every
-    Hub id. `options` are fields of `RunSpec`. Their values may be text: '4', or 'a lion, a tree' for two queries.
+    - `task`: None takes the catalogue's task. A checkpoint that is not in the catalogue needs one.
+    - `folders`: whether `checkpoint` may be a local folder, and a Hub id even where `limits` forbid Hub ids.
+    - `options`: fields of `RunSpec`. A value may be text: '4' for 4, 'a lion, a tree' for two queries.
     """
     if task == OWN_MODEL:
         raise BadInput(OWN_MODEL_ELSEWHERE.format(given="A model of your own"))

@@ -13,9 +13,9 @@ _adapter = cache(TypeAdapter)
 
 
 def from_plain(kind: Any, data: Any) -> Any:
-    """Returns an object of the type `kind` from the dicts and lists that `plain` made of it.
+    """Returns an object of the type `kind`, such as a dataclass, from the dicts and lists that `plain` makes of one.
 
-    Unknown keys are ignored. Raises ValueError for a missing key or a value of the wrong type.
+    Unknown keys are ignored. Raises ValueError if a key without a default is missing, or a value has the wrong type.
     """
     # A file's name may hold half a character (a lone surrogate): "replace" makes a question mark of it.
     text = json.dumps(data, allow_nan=False, ensure_ascii=False).encode(errors="replace")

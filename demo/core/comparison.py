@@ -99,10 +99,11 @@ def compare_variants(
     taken: bool = False,
     recompiled: bool = False,
 ) -> Comparison:
-    """Returns the speed-up of compiled over eager, pooled over `own` and the processes `before`, with its verdict.
+    """Returns compiled's speed-up over eager, pooled over `own` and the processes `before`, with its verdict.
 
-    `spread`: None for `ASSUMED`, or without earlier processes for no spread (`WITHIN`). `taken`: other programs used
-    CPU cores during the timing. `recompiled`: the model was compiled again meanwhile, so the verdict is 'unsure'.
+    - `spread`: how speed-ups vary between processes. None: `ASSUMED`, or without processes `before` no spread.
+    - `taken`: whether other programs used CPU cores during the timing. The interval is then wider.
+    - `recompiled`: whether the model was compiled again during the timing. The verdict is then 'unsure'.
     """
     figures = [*before, own]
     spread = spread or (ASSUMED if before else WITHIN)

@@ -27,12 +27,9 @@ LOOKS, LOOK_SECONDS = 3, 0.3
 
 
 def usable_cores() -> int:
-    """Returns how many CPU cores this process may use, at least 1.
-
-    A quota of 1.5 cores counts as 1, because the kernel would pause two threads again and again.
-    """
+    """Returns how many CPU cores this process may use, at least 1. A container's quota of 1.5 cores counts as 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.floor(min(cores, _quota())))
+    return max(1, math.floor(min(cores, _quota())))  # under a quota of 1.5 the kernel would pause two threads often
 
 
 def _quota() -> float:
@@ -67,9 +64,9 @@ class Reading:
 
 
 def sample() -> Reading | None:
-    """Returns the processor time until now; None without /proc, or if a container's quota is below the number of cores.
+    """Returns the processor time used until now; None without /proc, or under a low CPU quota of a container.
 
-    With such a quota, other programs' time says nothing about the cores that are left for this program.
+    With a quota below the number of cores, it would not tell how many cores are left for this program.
     """
     try:
         usable, children = os.sched_getaffinity(0), os.times()
@@ -94,7 +91,7 @@ def sample() -> Reading | None:
 def others_share() -> float | None:
     """Returns the share of the cores, 0 to 1, that other programs use now; None if not known. Takes about a second.
 
-    It is the smallest of `LOOKS` measurements, so that a moment of work does not count.
+    It measures `LOOKS` times and returns the smallest share, so that a moment of work does not count.
     """
     shares = []
     for _ in range(LOOKS):
@@ -131,10 +128,10 @@ def _read_stat(stat: Path) -> tuple[int, list[int]]:
 
 
 def free_cores(since: Reading | None) -> int | None:
-    """Returns how many whole cores other programs leave free, at least 1; None if not known.
+    """Returns how many whole cores other programs leave free, at least 1; None if not known, or if `since` is None.
 
-    The function first measures from the reading `since` until now. If other programs were busy, it sleeps and measures
-    up to `LOOKS` times more, and the largest number counts. So a browser that is busy for a moment does not matter.
+    The first measurement is from the reading `since` until now. If it finds cores in use, up to `LOOKS` short ones
+    follow. The largest number counts, so that another program's moment of work does not matter.
     """
     free = whole_cores_left(since, sample())
     for _ in range(LOOKS):

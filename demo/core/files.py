@@ -16,10 +16,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 @contextmanager
 def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Holds a `flock` lock on a folder while the `with` body runs.
+    """Holds a `flock` lock on a folder while the `with` body runs. If the process dies, the kernel releases the lock.
 
-    The kernel releases the lock if the process dies. `how` are flags of `fcntl.flock`. Raises OSError, also if
-    `how` has `LOCK_NB` and another process holds the lock.
+    `how`: flags of `fcntl.flock`. Raises OSError; with `LOCK_NB` also if another process holds the lock.
     """
     lock = os.open(folder, os.O_RDONLY)
     try:
@@ -46,10 +45,10 @@ def temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Yields an open temporary file that replaces `path` at the end. After an error `path` is unchanged.
+    """Yields an open temporary file that replaces `path` when the `with` body ends. After an error `path` is unchanged.
 
-    The temporary file is in the folder of `path`, or of its target if `path` is a link. A killed process leaves it
-    there. A power cut may leave `path` empty. Raises OSError.
+    The temporary file lies beside `path`, or beside its target if `path` is a link. A killed process leaves it there.
+    After a power cut `path` may be empty. Raises OSError.
     """
     place = Path(os.path.realpath(path))
     draft = place.with_name(f".{place.name}.{os.getpid()}")

@@ -75,7 +75,7 @@ def ratio(value: float) -> str:
 def estimate(value: float, low: float, high: float) -> str:
     """Returns a speed-up with as many digits as its interval allows: "1.36×" for 1.33 to 1.39, "2×" for 1.4 to 2.9.
 
-    A speed-up below 1.95 always has a decimal, because "1×" would mean no gain.
+    A speed-up below 1.95 has at least one decimal, because "1×" would mean no gain.
     """
     decimals = max(0 if value >= 1.95 else 1, math.ceil(-math.log10(max(high - low, 1e-9)) - 1e-9))
     return f"{value:.{decimals}f}×" if decimals < 2 else ratio(value)
@@ -138,9 +138,9 @@ def redact(text: str) -> str:
 
 
 def printable(text: str, kept: str = "\n\t") -> str:
-    """Returns `text` with U+FFFD for each invisible character and each that changes the direction of writing.
+    """Returns `text` with U+FFFD in place of invisible characters, and of those that change the direction of writing.
 
-    Characters in `kept` stay. Joiners are replaced, too, although some emoji, Persian and Hindi need them.
+    Characters in `kept` stay. Zero-width joiners are replaced, although some emoji, Persian and Hindi need them.
     """
 
     return "".join(

@@ -19,13 +19,10 @@ def can_load(checkpoint: str) -> bool:
 
 
 def reachable() -> bool:
-    """Returns whether the Hub replies; False if HF_HUB_OFFLINE is set. Asks once a minute at most.
-
-    Without this check `from_pretrained` would retry for some 26 s before it fails.
-    """
+    """Returns whether the Hugging Face Hub replies; False if HF_HUB_OFFLINE is set. Asks it at most once a minute."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return False
-    return _replies(endpoint(), int(time.monotonic() / 60))
+    return _replies(endpoint(), int(time.monotonic() / 60))  # unasked, `from_pretrained` would retry for some 26 s
 
 
 @lru_cache(maxsize=8)

@@ -29,13 +29,13 @@ a picture of 20:1 gets 5 million pixels, and one of 20 000:1 gets 5 billion."""
 
 
 def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
-    """Returns the file as an upright RGB image with 8 bits a channel, and the `ImageInfo` that a stored result keeps.
+    """Returns a picture file as an upright RGB image with 8 bits a channel, and the facts that a stored result keeps.
 
     Transparent parts become white. An animation gives its first frame, a channel of 16 bits its upper 8 bits. Colour
-    profiles are ignored, as in the image processors of the checkpoints.
+    profiles are ignored, as the checkpoints' image processors do.
 
-    Raises `BadInput` for a file that cannot be read, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. The
-    message has the file's name but not its folder. Pixels are counted from the header, before anything is decoded.
+    Raises BadInput if the file cannot be read, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. The message
+    names the file without its folder. The pixels are counted from the file's header, before anything is decoded.
     """
     data, name = _read_file(path)
     image = _decode(data, name)
@@ -75,9 +75,9 @@ _pillow_lock = threading.Lock()
 
 @contextmanager
 def _strict_pillow() -> Iterator[None]:
-    """Makes Pillow raise an error for a picture above `limits.current().pixels` pixels, and hides other warnings.
+    """Makes Pillow raise an error for a picture above the limit of pixels, and hides all other warnings.
 
-    A check of the header alone would miss a GIF frame larger than its screen, or a TIFF tile larger than its picture.
+    Pillow also checks what can be larger than the size in the header: a frame of a GIF, or a tile of a TIFF.
     """
     with _pillow_lock, warnings.catch_warnings(), mock.patch.object(Image, "MAX_IMAGE_PIXELS", limits.current().pixels):
         warnings.simplefilter("ignore")

@@ -65,9 +65,9 @@ class Roofline:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Raw times of the calls of one model, eager or compiled.
+    """What was measured for one model, eager or compiled: times of its calls, memory, profile.
 
-    The two are timed in turns. A block is a few calls each of eager, compiled, compiled and eager.
+    Eager and compiled are timed in turns, in blocks: a few calls each of eager, compiled, compiled and eager.
     """
 
     wall_seconds: tuple[float, ...]

@@ -123,9 +123,9 @@ def number(default: float | None, low: float, high: float, help: str, **facts: A
 
 @dataclass(frozen=True)
 class RunSpec:
-    """The settings of one run. Raises `BadInput` for a value that is not allowed, or for options in conflict.
+    """The settings of one run. Raises BadInput for a value that is not allowed, or for options that exclude each other.
 
-    The checkpoint's name is not checked here, but by `demo.core.catalog.make_spec`.
+    The checkpoint's name is not checked here: `demo.core.catalog.make_spec` does that.
     """
 
     checkpoint: str

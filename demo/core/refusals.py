@@ -18,9 +18,9 @@ BYTES = {"float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2}
 
 
 def refusal(spec: RunSpec, machine: HostInfo) -> str:
-    """Returns why the machine cannot run the spec, and what to do, in sentences; '' if it can.
+    """Returns sentences that say why the machine cannot run the spec, and what to do; '' if it can.
 
-    The spec's device must be 'cpu' or 'cuda', not 'auto'.
+    The spec's device must be 'cpu' or 'cuda': `on_machine` replaces 'auto'.
     """
     if machine.compile_problem is not None:
         return machine.compile_problem
@@ -93,7 +93,7 @@ def resolve(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 
 def less_memory(spec: RunSpec) -> tuple[str, dict[str, Any]]:
-    """Returns what to try after memory ran out: ('Try batch size 4.', {'batch_size': 4}).
+    """Returns advice after memory ran out, and the options that it changes: ('Try batch size 4.', {'batch_size': 4}).
 
     The dict is empty if only a smaller model can help.
     """
@@ -107,9 +107,9 @@ def less_memory(spec: RunSpec) -> tuple[str, dict[str, Any]]:
 
 
 def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
-    """Returns what to try after a compile failed: ('Without freezing it may work.', {'freezing': False}).
+    """Returns advice after a failed compile, and the default values to go back to.
 
-    The dict has the default of each option that the sentence names. Returns ('', {}) if no option can be the cause.
+    Example: ('Without freezing it may work.', {'freezing': False}). If no option can be the cause: ('', {}).
     """
     causes = {
         name: value

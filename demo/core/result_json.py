@@ -16,7 +16,7 @@ def to_json(result: RunResult) -> dict[str, Any]:
     """Returns a result as a dict of JSON types. `docs/api.md` describes the keys.
 
     `break_even_calls` and `break_even_seconds` are None unless the verdict is 'faster'. `end_to_end_speedup` is None
-    if the verdict is 'unsure'.
+    without a verdict, or if it is 'unsure'.
     """
     data = plain(result)
     for variant in ("eager", "compiled"):

@@ -52,11 +52,11 @@ class Interval:
 
 
 def side_by_side(slow: Times, fast: Times, calls: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the times of `slow` and `fast` as pairs: two arrays of the same length.
+    """Returns pairs of times, measured close together, as two arrays of equal length: one of `slow`, one of `fast`.
 
-    The times come from blocks in the order slow, fast, fast, slow, with `calls` calls of each model. A pair is the
-    median of `slow` and that of `fast` in one block: a drift of the machine within the block cancels. With fewer than
-    `FEW_BLOCKS` blocks and `calls` 2, a pair is two neighbouring calls, and a drift widens the interval.
+    In a block of the timing the order is slow, fast, fast, slow, with `calls` calls of each model. A pair is the two
+    medians of a block: a drift of the machine within the block cancels. With fewer than `FEW_BLOCKS` blocks and `calls`
+    2, a pair is two neighbouring calls, and a drift widens the interval.
     """
     blocks = min(len(slow), len(fast)) // calls
     sides = [_split_blocks(times, calls)[:blocks] for times in (slow, fast)]
@@ -71,14 +71,13 @@ def _split_blocks(seconds: Times, calls: int) -> np.ndarray:
 
 
 def paired_ratio(slow: Times, fast: Times) -> Interval:
-    """Returns how many times longer `slow` takes than `fast`, from the pairs of `side_by_side`.
-
-    The two times of a pair were measured close together, so a slower machine cancels in their ratio. The estimate is
-    the geometric mean of the pairs' ratios without the lowest and the highest tenth, which may be disturbed. The
-    interval is Tukey and McLaughlin's for a trimmed mean (1963): Student's t with the standard error of the winsorised
-    logarithms. This interval holds for a handful of pairs, too, for which a bootstrap's would be too narrow.
+    """Returns how many times longer `slow` takes than `fast`. The times at one index are a pair of `side_by_side`.
 
     Raises ValueError if the two differ in length or have fewer than two pairs.
+    - The two times of a pair were measured close together, so a slower machine cancels in their ratio.
+    - Estimate: the geometric mean of the pairs' ratios, without the lowest and the highest tenth.
+    - Interval: Tukey and McLaughlin's for a trimmed mean (1963). It is Student's t with the standard error of the
+      winsorised logarithms. For a handful of pairs a bootstrap's interval would be too narrow.
     """
     if len(slow) != len(fast) or len(slow) < 2:
         raise ValueError(f"paired blocks are needed, two at least: given {len(slow)} and {len(fast)}")
@@ -87,10 +86,10 @@ def paired_ratio(slow: Times, fast: Times) -> Interval:
 
 
 def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, apart: int = 1) -> Interval | None:
-    """Returns the time of `eager` over that of a second series, `control`: 1 without errors; None for few calls.
+    """Returns the time of eager calls over that of `control`, which are eager calls, too. Without errors it is 1.
 
-    `calls` calls of `control` follow the first block, and every `apart`-th after it. They are compared with the eager
-    calls just before and just after them, which end one block and begin the next.
+    Returns None for fewer than two control blocks. Such a block has `calls` calls of `control`, and follows the first
+    block and every `apart`-th after it. It is compared with the eager calls just before and after it.
     """
     around = _split_blocks(eager[calls // 2 :], calls)[::apart].ravel()
     if min(len(around), len(control)) < 2 * calls:
@@ -99,9 +98,9 @@ def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, 
 
 
 def paired_seconds(slow: Times, fast: Times) -> tuple[float, float]:
-    """Returns the seconds of one call of `slow` and of `fast`, from at least one pair of `side_by_side`.
+    """Returns the seconds of one call of `slow` and of `fast`. The times at one index are a pair of `side_by_side`.
 
-    Both are geometric means over the pairs that `paired_ratio` keeps, so their quotient is the ratio of `paired_ratio`.
+    Both are geometric means over the pairs that `paired_ratio` keeps, so their quotient is its ratio.
     """
     above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
     kept = _kept_indices(above - below)
@@ -121,11 +120,10 @@ class PooledEstimate(Interval):
 def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float) -> PooledEstimate:
     """Returns the ratio pooled from at least one process, with an interval that includes the spread between processes.
 
-    `deviation` is the spread that other runs showed: the standard deviation of the logarithm of the ratio.
-    `freedom` is its degrees of freedom; infinite if the spread is exact.
-
-    - The variance between `processes`, as DerSimonian and Laird (1986) estimate it, is averaged with that of the other
-      runs. The weights are the degrees of freedom: Smyth's moderated variance (2004).
+    - `deviation`: the spread that other runs showed, as the standard deviation of the logarithm of the ratio.
+    - `freedom`: the degrees of freedom of `deviation`; infinite if it is exact.
+    - The variance between `processes` is DerSimonian and Laird's (1986). It is averaged with that of the other runs,
+      weighted by degrees of freedom: Smyth's moderated variance (2004).
     - The weight of a process is the inverse of its variance, so a noisy process counts little.
     """
     logs = np.log([one.ratio for one in processes])
@@ -157,9 +155,9 @@ def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = No
 
 
 def mean_ratio(slow: Sequence[float], fast: Sequence[float]) -> Interval:
-    """Returns the ratio of two plain means, as in the Transformers guide, with the delta method's interval.
+    """Returns the ratio of two plain means, as in the Transformers guide, with an interval by the delta method.
 
-    The interval assumes independent calls, and no drift of the machine between `slow` and `fast`.
+    The interval is right only for independent calls on a machine that does not drift between `slow` and `fast`.
     """
     errors = (np.std(times, ddof=1) / np.mean(times) / math.sqrt(len(times)) for times in (slow, fast))
     return _interval(math.log(np.mean(slow) / np.mean(fast)), math.hypot(*errors) * t_quantile(math.inf))
@@ -204,25 +202,25 @@ class Difference(Interval):
 
 
 def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions: int = 1) -> Difference:
-    """Returns the ratio with its widened interval and the verdict. All verdicts of the project come from this rule.
+    """Returns the ratio with a widened interval, and the verdict. All verdicts of the project come from this rule.
 
-    1. With several `questions` about the same measurements the interval is wider (Bonferroni's correction).
-    2. The interval reaches at least `floor` to each side. `floor` is how far two series of eager calls differed.
-    3. If other programs used cores (`taken`), both ends move out by `TAKEN_FACTOR`. More calls would not help,
-       because this error is not random.
-    4. 'faster' and 'slower': the interval leaves out 1, and the ratio is more than 1 % away from 1.
-    5. 'same': the 90 % interval of step 1 lies within 3 % of 1 (an equivalence test), and not `taken`. Step 2 does not
-       count here, because a ratio of calls timed in turns does not have this error.
-    6. 'unsure': otherwise. The interval then contains 1.
+    - `questions`: how many ratios are judged together. The interval is wider for more than one (Bonferroni).
+    - `floor`: how far two series of eager calls differed, 0.01 for 1 %. The interval reaches that far at least.
+    - `taken`: whether other programs used cores. Both ends of the interval then move out by the factor `TAKEN_FACTOR`.
+    - 'faster' and 'slower': the interval leaves out 1, and the ratio is more than 1 % away from 1.
+    - 'same': the 90 % interval lies within 3 % of 1 (an equivalence test). It is widened for `questions`, but not to
+      `floor`. Never if `taken`.
+    - 'unsure': otherwise. The interval then contains 1.
     """
     known = ratio if questions == 1 else _widen(ratio, questions)
     margin = max(math.log1p(floor), math.log(known.ratio / known.low), math.log(known.high / known.ratio))
-    margin += math.log(TAKEN_FACTOR) if taken else 0.0
+    margin += math.log(TAKEN_FACTOR) if taken else 0.0  # more calls would not help: this error is not random
     low, high = known.ratio * math.exp(-margin), known.ratio * math.exp(margin)
     if low > 1 and known.ratio > 1 + SMALLEST_DIFFERENCE:
         return Difference(known.ratio, low, high, "faster")
     if high < 1 and known.ratio < 1 / (1 + SMALLEST_DIFFERENCE):
         return Difference(known.ratio, low, high, "slower")
+    # Without the floor: a ratio of calls timed in turns does not have the error that the floor shows.
     ends = (known.ratio * (end / known.ratio) ** EQUIVALENCE for end in (known.low, known.high))
     if not taken and all(1 / (1 + SAME_WITHIN) <= end <= 1 + SAME_WITHIN for end in ends):
         return Difference(known.ratio, known.low, known.high, "same")

@@ -72,9 +72,9 @@ def inductor_folder() -> Path:
 
 
 def share_headers(folder: str) -> None:
-    """Puts a link to `inductor_folder()` into `folder`, which holds one process's temporary files.
+    """Lets the process that has `folder` for its temporary files use C++ headers that inductor has already precompiled.
 
-    Inductor looks in `folder` for precompiled C++ headers. Without the link each process compiles them for seconds.
+    It puts a link to `inductor_folder()` into `folder`. Without the link each process compiles the headers for seconds.
     """
     shared = inductor_folder()
     with contextlib.suppress(OSError):

@@ -42,9 +42,10 @@ class SweepForecast:
 
 
 def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult]) -> Forecast | None:
-    """Returns the forecast; None without earlier runs and without a known number of parameters.
+    """Returns how long a run will take; None if no run had its settings and the number of parameters is not known.
 
-    The spec's device is 'cpu' or 'cuda'. `earlier` are this machine's runs on the same device, newest first.
+    - `checkpoint`: its entry in the catalogue; None if there is none.
+    - `earlier`: this machine's runs on the spec's device ('cpu' or 'cuda', not 'auto'), newest first.
     """
     alike: dict[str, Any] = {"text": (), "repeats": 1}  # neither changes the time of one process much
     asked = dataclasses.replace(spec, **alike)

@@ -71,9 +71,9 @@ class OngoingRun:
         return time.monotonic() - self.begun
 
     def progress_after(self, elapsed: float, new: Progress | None = None) -> Progress:
-        """Returns the latest progress, with its times as of `elapsed` seconds after `begun`.
+        """Returns the latest progress with its times as of `elapsed`, in seconds since the run began.
 
-        `new`, if given, becomes the latest. The remaining time counts down and becomes None at 0.
+        `new` becomes the latest progress; None if none has come. The remaining time counts down, and at 0 becomes None.
         """
         if new is not None:
             self.progress, self.progress_at = new, elapsed
@@ -152,7 +152,7 @@ class OngoingRun:
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
     """Adds the cost of a compile with an empty or a filled cache, if the result lacks it, from an earlier run.
 
-    Adds none for a user's own model, whose file may have changed. Raises HistoryError if the history is unreadable.
+    A user's own model gets none, because its file may have changed. Raises HistoryError if the history cannot be read.
     """
     compilation = result.compilation
     if compilation is None or (compilation.cold and compilation.warm) or result.spec.task == OWN_MODEL:
@@ -165,7 +165,7 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
     """Adds to the result the earlier processes over which its speed-up is pooled, and the spread between processes.
 
-    `earlier` are the previous processes of the same run. The history may lack them.
+    `earlier`: previous processes of the same run, stored or not. `history`: None if nothing is stored.
     """
     if result.speedup is None:
         return result
@@ -183,9 +183,9 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
 
 
 def with_answer_without_breaks(result: RunResult, history: History) -> RunResult:
-    """Adds, if the spec asks for added graph breaks, the latest stored speed-up of the same settings without them.
+    """Adds the latest stored speed-up without added graph breaks to a result whose spec asks for such breaks.
 
-    Returns any other result as it is. Raises HistoryError if the history is unreadable.
+    The other settings are the same. A result without such breaks stays as it is. Raises HistoryError.
     """
     if not result.spec.graph_break:
         return result

@@ -87,9 +87,9 @@ class Child:
 
 @contextlib.contextmanager
 def child_process(module: str, *arguments: str, pass_fds: Sequence[int] = ()) -> Iterator[Child]:
-    """Runs `python -m module arguments` in a session and a folder of its own, and kills the process at the end.
+    """Runs `python -m module arguments` in a session of its own, with its own temporary folder. Kills it at the end.
 
-    Standard input is a pipe for one job. Raises OSError if disk, memory or processes run out; then nothing is left.
+    The process inherits the file descriptors `pass_fds`. Raises OSError if disk, memory or processes run out.
     """
     with contextlib.ExitStack() as undo:
         folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="worth-compiling-", ignore_cleanup_errors=True))

@@ -87,16 +87,15 @@ class Runner:
     ) -> Generator[Progress | RunResult, None, None]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
-        - `cancel`, once set, ends the run as 'cancelled'. Closing the generator does so, too. `close` ends the run as
-          'interrupted'.
-        - `earlier` are processes that already count towards `spec.repeats`; at least one more runs. Each result is
-          stored. The last one is yielded, or the first that no speed-up may use, such as a failure.
-        - `to_come` is how many runs the caller will start next.
-        - `threads` is for a CPU and a spec without threads. Each process uses this number, or fewer if other programs
-          use cores. None: the first process uses all free cores. If a later one finds fewer, the run ends with the
-          result so far.
+        - `input_file`: the picture; None for a model that sees none.
+        - `cancel`: once set, the run ends as 'cancelled'. It also does if the generator is closed.
+        - `earlier`: processes that already count towards `spec.repeats`. At least one more runs.
+        - `to_come`: how many runs the caller will start next. Spare workers are started for them.
+        - `threads`: torch's threads on a CPU if the spec names none; a process takes fewer if other programs use cores.
+          None: the first process takes all free cores, the next ones as many. If one finds fewer, the run ends.
 
-        Raises BadInput if the worker refuses the run; then nothing is stored.
+        Each process's result is stored. Yielded is the last, or the first that no speed-up may use, such as a failure.
+        After `timeout_seconds` no other process starts. Raises BadInput, and stores nothing, if the first is refused.
         """
         with self._one_at_a_time:
             started, exactly = time.monotonic(), threads is None
@@ -173,7 +172,7 @@ class Runner:
         yield result
 
     def _on_worker(self, run: OngoingRun) -> Generator[Event | None, None, None]:
-        """Gives the job to a worker, yields the worker's events up to a result, and closes the worker.
+        """Gives the run to a worker and yields the worker's events, up to a result. Closes the worker at the end.
 
         Yields None after 0.2 s without an event, because a Gradio handler can be cancelled only when it yields.
         """
@@ -225,9 +224,9 @@ class Runner:
         return min(machine.threads, free)
 
     def close(self) -> None:
-        """Ends the spares, and ends a run on another thread as 'interrupted'.
+        """Ends the spare workers, and ends a run on another thread as 'interrupted'.
 
-        A run on the calling thread ends when its generator is closed.
+        It waits for that run `CLOSING_SECONDS` at most. A run on the calling thread ends when its generator is closed.
         """
         self._closing.set()
         if self._one_at_a_time.acquire(timeout=CLOSING_SECONDS):

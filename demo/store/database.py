@@ -54,7 +54,7 @@ class SetAside(HistoryError):
 def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
     """Yields a connection that commits each statement by itself and returns texts as bytes.
 
-    `purpose` is 'stored', 'read' or 'deleted'. If the file is missing, 'stored' creates it; the other two
+    `purpose`: what happens to results, 'stored', 'read' or 'deleted'. Without a file, 'stored' creates one; the others
     get an empty table in memory. Errors of SQLite or the system, also in the `with` body, become HistoryError.
     """
     try:
@@ -111,9 +111,9 @@ def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
 
 
 def _set_aside_unusable(path: Path, error: Exception) -> None:
-    """Renames a damaged file, or one of an older version, with its write-ahead log; then raises SetAside.
+    """Renames a damaged or older file of results, with its write-ahead log; then raises SetAside.
 
-    Returns without an error if `_find_fault` finds none or the file cannot be renamed.
+    Returns if `_find_fault` finds no fault or the file cannot be renamed. `error`: the exception that the file caused.
     """
     with contextlib.suppress(OSError), lock(path.parent):  # after an OSError the caller reports `error`
         if not (fault := _find_fault(path)):  # also if another process has just renamed the file

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 def default_folder() -> Path:
-    """Returns the folder that WORTH_COMPILING_DATA names, else 'worth-compiling' in the user's folder for data.
+    """Returns the folder for results: WORTH_COMPILING_DATA if it is set, else usually ~/.local/share/worth-compiling.
 
     Raises HistoryError for a user without a home folder.
     """
@@ -65,10 +65,10 @@ class History:
         return self._path or default_folder() / FILE_NAME
 
     def append(self, result: RunResult) -> str | None:
-        """Stores one result, which is on the disk when this returns.
+        """Stores one result. When this returns, the result is on the disk.
 
-        Returns a sentence if a damaged or older file was renamed, now or by an earlier call; else None. Raises
-        HistoryError if the disk is full or not writable, or if a result has this id already.
+        Returns a sentence for the user if an unusable file of results was renamed, now or by an earlier call; else
+        None. Raises HistoryError if the disk is full or not writable, or if a stored result has the same id.
         """
         try:
             self._store(result)
@@ -95,8 +95,9 @@ class History:
     ) -> Iterator[RunResult]:
         """Yields the newest `limit` results (None: all), newest first. Skips and logs a row that cannot be read.
 
-        `search` keeps, of the newest `MAX_SEARCHED` results, those whose `_search_text` contains all its words.
-        `checkpoints` keeps results of these checkpoints (None: of all). Raises BadInput for over `MAX_WORDS` words.
+        - `search`: words that a result's `_search_text` must all contain; '' for no condition. It looks into the newest
+          `MAX_SEARCHED` results. Raises BadInput for more than `MAX_WORDS` words.
+        - `checkpoints`: only results of these checkpoints; None for all.
         """
         return islice(self._readable(search, checkpoints), limit)
 
@@ -136,7 +137,7 @@ class History:
             raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
 
     def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
-        """Returns the newest compile costs of runs with the spec, threads, versions and device of `like`.
+        """Returns the newest stored compile costs of runs with the settings, threads, versions and device of `like`.
 
         Keys: 'cold' (empty compile cache) and 'warm' (filled), each if a run measured it. Timing options may differ.
         """
@@ -156,9 +157,9 @@ class History:
         return found
 
     def reruns(self, like: RunResult, same_model: bool = False) -> list[StoredRun]:
-        """Returns the newest other runs with the device and torch of `like`, if `dump_rerun` allows their use.
+        """Returns the newest stored runs with the device and torch version of `like`, without `like` itself.
 
-        With `same_model`, also checkpoint, batch size, mode and number format are those of `like`.
+        `same_model`: also its checkpoint, batch size, mode and dtype. Runs that `dump_rerun` excludes are left out.
         """
         others = f"{_SAME_MACHINE} AND id <> :id AND typeof(rerun) = 'text'"
         others += f" AND {_SAME_MODEL}" if same_model else ""
@@ -186,7 +187,7 @@ class History:
     def begin_run(self, if_lost: RunResult) -> BinaryIO | None:
         """Writes and locks a file with the result that `recover` stores if this process dies.
 
-        Returns the open file for `end_run`; None if it cannot be written.
+        Returns the open file, which `end_run` takes; None if it cannot be written.
         """
         marker = None
         try:
@@ -232,9 +233,9 @@ class History:
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
-        """Opens the database as `open_database` does, and keeps a SetAside's message for the next `append` to return.
+        """Opens the database as `open_database` does. If that raises SetAside, the next `append` returns its message.
 
-        The user then learns of it even if a caller that only reads hides the error.
+        So the user learns of the renamed file even if a caller that only reads hides the error.
         """
         try:
             with open_database(self.path, purpose) as database:

@@ -49,9 +49,9 @@ def open_history() -> Iterator[History]:
 
 
 class PushedHistory(History):
-    """A history that also writes each result to a folder, which huggingface_hub pushes every `EVERY_MINUTES`.
+    """A history that also pushes its results to a dataset on the Hugging Face Hub, every `EVERY_MINUTES` minutes.
 
-    A result becomes runs/DAY/ID.json and, unless it is void, rows/DAY/ID.parquet with the columns of an export.
+    A result becomes runs/DAY/ID.json and rows/DAY/ID.parquet; the latter only if it is not void (`RunResult.void`).
     """
 
     def __init__(self, dataset: str) -> None:

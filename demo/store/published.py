@@ -40,8 +40,8 @@ _log = logging.getLogger(__name__)
 class PublishedRow:
     """One checkpoint's times on one device with one setting, from the Transformers guide or from this project.
 
-    In the guide a time is the mean of 300 calls, in this project one of `RunResult.latencies`. None: out of memory.
-    The fields after `speedup` are empty in the guide's rows.
+    A time is None if memory ran out. In the guide it is the mean of 300 calls, in this project one of
+    `RunResult.latencies`. In the guide's rows the fields after `speedup` have their defaults.
     """
 
     subset: str
@@ -120,8 +120,8 @@ def all_rows() -> tuple[PublishedRow, ...]:
 def faults() -> list[dict[str, Any]]:
     """Returns the known faults of the guide, each a dict with 'id', 'note', 'source' and 'rows'.
 
-    'source' is the place in the guide. 'rows' maps columns to values: a row with all these values has the fault. It
-    is None for a fault of the guide's text or of whole tables.
+    - 'source': the place in the guide.
+    - 'rows': values by column. A row with all of them has the fault. None: a fault of the text or of whole tables.
     """
     return list(json.loads((_GUIDE_FOLDER / "faults.json").read_text(encoding="utf-8")))
 
@@ -149,7 +149,7 @@ def select(
     task: str | None = None,
     model: str | None = None,
 ) -> list[PublishedRow]:
-    """Returns the rows that match every filter, ignoring case; None or '' matches all rows.
+    """Returns the rows that match every filter, ignoring case. A filter that is None or '' matches all rows.
 
     `model` is a part of a model's or checkpoint's name. Raises BadInput if another filter's value is in no row.
     """

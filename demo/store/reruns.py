@@ -71,8 +71,8 @@ def rerun_of(result: RunResult) -> StoredRun | None:
 def dump_rerun(result: RunResult) -> str | None:
     """Returns the JSON of a `StoredRun`; None if no later result may use the run.
 
-    It may not if the run failed or has no speed-up, if the model is the user's own (its file may change), or if the
-    outputs of compiled and eager differ (wrong code may be fast or slow).
+    Not used are runs that failed or have no speed-up, and those whose compiled outputs differ from eager's (wrong code
+    may be fast). Nor are runs of a user's own model, because its file may change.
     """
     rerun = rerun_of(result)
     if rerun is None or result.status != "ok" or result.spec.task == OWN_MODEL or rerun.settings[-1] == "differ":
@@ -93,8 +93,9 @@ def earlier_processes(
 ) -> tuple[ProcessResult, ...]:
     """Returns the earlier processes over which the speed-up of `result` is pooled, too; oldest first.
 
-    They are those of `stored` (newest first) with the `spec` and `settings` of `result`, and those of `deleted`:
-    earlier processes of the same repeated run that are not in the history, for example deleted ones.
+    - `stored`: runs of the history, newest first. Those with the settings of `result` count; timing options may differ.
+    - `deleted`: earlier processes of the same repeated run that are not stored. Those with the same threads count.
+    - At most the newest `MOST_PROCESSES` - 1 are returned; () if `result` has no speed-up.
     """
     own = rerun_of(result)
     if own is None:
@@ -109,7 +110,7 @@ def earlier_processes(
 def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
     """Returns how much speed-ups differ between reruns in `stored`; `ASSUMED` if there are too few reruns.
 
-    `stored` are runs with the device and torch of `result`. Reruns of `result` itself do not count.
+    `stored`: runs with the device and torch version of `result`. Reruns of `result` itself do not count.
     """
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
     for run in stored:
@@ -127,9 +128,9 @@ def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
 
 
 def deviation(groups: Sequence[Sequence[Interval]]) -> float:
-    """Returns the pooled standard deviation of log speed-ups within groups of reruns.
+    """Returns the standard deviation of the logarithm of the speed-up between reruns, pooled over the groups of reruns.
 
-    The mean variance within one run, taken from its 95 % interval, is subtracted. At least one group needs two runs.
+    The mean variance within a run, from its 95 % interval, is subtracted. At least one group needs two runs.
     """
     squares = sum(np.var(np.log([run.ratio for run in group])) * len(group) for group in groups)
     freedom = sum(len(group) - 1 for group in groups)

@@ -16,7 +16,7 @@ RUNS_IOU = 0.8
 def match(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[int, int]]:
     """Returns index pairs of boxes with equal labels and an intersection over union (IoU) of at least `min_iou`.
 
-    Each box is in one pair at most. Linear assignment makes the sum of the IoUs as large as possible.
+    Each box is in one pair at most. The pairs are those with the largest sum of IoUs (linear assignment).
     """
     from scipy.optimize import linear_sum_assignment  # here, because its import takes 0.3 s of the page's start
 

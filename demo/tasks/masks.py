@@ -23,9 +23,9 @@ def by_label(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
 
 
 def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.ndarray:
-    """Returns a bool array [height, width]: True for a pixel that a label covers in one of `first` and `second` only.
+    """Returns a bool array [height, width]: True where a label covers the pixel in only one of `first` and `second`.
 
-    Without masks the array is [1, 1] and False.
+    If neither has a mask, the array is [1, 1] and False.
     """
     ours, theirs = by_label(first), by_label(second)
     empty = np.zeros(next((mask.shape for mask in (ours | theirs).values()), (1, 1)), bool)

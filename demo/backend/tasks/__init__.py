@@ -17,10 +17,10 @@ LOADERS = {name: import_module(f"{__name__}.{name.replace('-', '_')}").load for 
 
 
 def load(spec: RunSpec, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None) -> Workload:
-    """Sets torch's global options for the run, and loads its model on the device that the spec names.
+    """Sets torch's global options for the run and loads its model. Raises BadInput if it cannot run as asked.
 
-    `file` is the picture, if the model sees one. `on_image` is called with the picture's facts before the model is
-    loaded. Raises BadInput if the model cannot be run as asked, or not on this machine.
+    - `file`: the picture; None for a model that sees none.
+    - `on_image`: called with the picture's facts before the model is loaded; None for no call.
     """
     spec = refusals.resolve(spec, machine_probe.host())
     torch_settings.apply(spec)

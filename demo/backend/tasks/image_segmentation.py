@@ -24,9 +24,9 @@ class ImageSegmentation(PictureWorkload):
 
     @classmethod
     def load(cls, *asked: Any) -> "ImageSegmentation":
-        """Loads picture and model. If the catalogue does not say how to decode the outputs, the checkpoint's name does.
+        """Loads picture and model, and finds out how to decode the outputs: as one of `SEGMENTATIONS`.
 
-        Universal models can do all three `SEGMENTATIONS`; their configs do not say for which one they were trained.
+        If the catalogue does not say and the model can do all three, the name decides. In doubt: semantic.
         """
         workload = super().load(*asked)
         checkpoint = workload.loaded.checkpoint

@@ -34,7 +34,7 @@ CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.
 class Decoding:
     """A prompt, the answer to it so far, and a static cache with the keys and values of both.
 
-    The eager and the compiled model share one cache, and continue one answer in turns.
+    The eager and the compiled model take turns: they share the cache and continue the same answer.
     """
 
     def __init__(self, model: Any, prompt: torch.Tensor, tokens: int) -> None:
@@ -66,9 +66,9 @@ class Decoding:
         return logits
 
     def decode(self, model: Any) -> torch.Tensor:
-        """Chooses the answer's next token. Returns its logits, [batch, 1, vocabulary].
+        """Calls the model for the answer's next token. Returns the token's logits, [batch, 1, vocabulary].
 
-        After the last token the answer starts again at its second token.
+        If the answer is complete, all its tokens except the first are dropped before.
         """
         if self.step == self.steps:
             self.restart()
@@ -83,8 +83,8 @@ class Decoding:
     def answer(self, model: Any, forced: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the tokens of a whole answer, and the logits of its first `COMPARED_TOKENS` tokens.
 
-        Both are from the batch's first row, on the CPU: [answer tokens] and [compared tokens, vocabulary]. If `forced`
-        is given, [answer tokens], the model continues from these tokens instead of its own choices.
+        Both are from the batch's first row, on the CPU: [answer tokens] and [compared tokens, vocabulary]. `forced`:
+        the tokens that the model is fed, [answer tokens]; None: those that it chooses itself.
         """
         rows, tokens = [], []
         for index in range(self.steps + 1):
@@ -152,7 +152,7 @@ class TextWorkload(Workload):
     def outputs(self, model: Any) -> dict[str, Any]:
         """Returns {"tokens": the model's answer, "logits": the model's logits when it is fed eager's answer}.
 
-        The tokens are a list, so that they are not compared as a tensor is: a rounding may change the text.
+        The tokens are a list, because every tensor is compared, and a rounding may change the text.
         """
         tokens, logits = self.decoding.answer(model)
         if self.decoding.eager_tokens is None:
@@ -209,7 +209,7 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
 def _check_cache(workload: TextWorkload) -> None:
     """Raises BadInput if a decoding step with the cache fails, or its logits differ from a call without a cache.
 
-    That happens for an encoder, a model that ignores the cache or keeps other state, a mask that does not fit a cache
+    Examples: an encoder, or a model that ignores the cache or keeps other state. Or a mask that does not fit a cache
     longer than the text, or a tokenizer with more tokens than the model.
     """
     model, why = workload.model, ""
@@ -238,10 +238,7 @@ def _check_cache(workload: TextWorkload) -> None:
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
-    """Returns the text of the tokens, and the piece of text that each token adds.
-
-    If several tokens make up one character, the last of them adds it, and the others add ''.
-    """
+    """Returns the text of the tokens, and the piece of it that each token adds; '' if it completes no character."""
     pieces: list[str] = []
     # Each token is decoded after the last piece's tokens: alone, it would lose the space at its beginning.
     # `tokenizers.decoders.DecodeStream` does the same, but raises at bytes that are no UTF-8.
