@@ -203,9 +203,9 @@ ONE = dataclasses.replace(ALONE, spread=Spread("assumed", 0.03))
 SECOND = dataclasses.replace(ONE, id="second", earlier=ALONE.as_processes())
 THIRD = dataclasses.replace(ALONE, id="third", earlier=SECOND.as_processes())
 BASES: dict[str, RunResult] = {
-    "from 1 process; that others differ by about 3.0 % is counted in": ONE,
-    "from 2 processes, how they differ counted in": SECOND,
-    "from 3 processes, how they differ counted in": THIRD,
+    "from 1 process, including about 3.0 % between processes": ONE,
+    "from 2 processes, including their differences": SECOND,
+    "from 3 processes, including their differences": THIRD,
     "within one process: a rerun may lie outside": ALONE,
 }
 

@@ -46,7 +46,7 @@ MAX_METRICS = 10_000
 
 @contextlib.contextmanager
 def report_steps(report: Callable[[str], None]) -> Iterator[None]:
-    """Calls `report` with the name of each compile step, such as "inductor", when the step begins."""
+    """Calls `report`, while the `with` body runs, with each compile step that begins, such as "inductor"."""
     original = dynamo.ChromiumEventLogger.log_event_start
 
     def log_event_start(self: Any, event_name: str, *args: Any, **kwargs: Any) -> None:

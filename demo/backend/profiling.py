@@ -65,7 +65,7 @@ def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
 
 
 def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackToBack:
-    """Times three or more calls without a wait for the GPU between them. `wall_seconds`: time of a call that waits."""
+    """Times calls without a wait for the GPU between them. `wall_seconds`, of a call that waits, sets their number."""
     calls, wait = max(3, round(BACK_TO_BACK_SECONDS / wall_seconds)), wait_for(device)
     with garbage_collection_off():
         wait()

@@ -107,7 +107,7 @@ class Workload(ABC):
         return self.call(self.model)
 
     def call(self, model: Any) -> timing.Call:
-        """Returns the function that a run times. `model`: this workload's model, or its compiled copy."""
+        """Returns the function whose calls are timed. `model`: this workload's model, or its compiled copy."""
         batch = self.batch
         return lambda: model(**batch)
 

@@ -84,7 +84,7 @@ def _requirements(hardware: str) -> str:
 
 
 def _send(options: argparse.Namespace, dataset: str, files: list[str]) -> None:
-    """Creates or updates the Space. Raises BadInput if the Space holds something else."""
+    """Creates or updates the Space. Raises BadInput if the Space holds files of something else than this project."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.utils import disable_progress_bars
 

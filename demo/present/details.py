@@ -238,7 +238,7 @@ def caveats(result: RunResult) -> Part | None:
 
 
 def machine(result: RunResult) -> Part | None:
-    """Returns processor, memory, versions, torch's settings, and the load by other programs during the timing."""
+    """Returns processor, memory, versions, torch's settings, and the load by other programs; None if not recorded."""
     here = result.environment
     if here is None:
         return None

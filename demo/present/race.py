@@ -151,10 +151,10 @@ def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
 
 
 def _live_line(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:
-    """Returns the line of eager or compiled in a race that goes on: 'Eager, 1.45 ms: 4 200 calls'.
+    """Returns the line of one variant in a race that is still running: 'Eager, 1.45 ms: 4 200 calls'.
 
-    Times are in seconds: `now` since the start of the race, `each` for a call, `first` for the first answer. None means
-    not known yet. Without `each` the text is `waits`.
+    `kind` is 'eager' or 'compiled', `name` begins the line's text. Times are in seconds: `now` since the start of the
+    race, `each` for a call, `first` for the first answer. None: not known yet. Without `each` the text is `waits`.
     """
     begins = math.inf if first is None else first
     if not each:

@@ -185,13 +185,13 @@ def interval(result: RunResult) -> str:
 
 
 def basis(found: Comparison) -> str:
-    """Returns on what the interval rests: 'from 3 processes, how they differ counted in', 'within one process: ...'."""
+    """Returns what the interval is based on: 'from 3 processes, including their differences'."""
     if found.basis == "within one process":
         return "within one process: a rerun may lie outside"
     processes = fmt.count(found.processes, "process")
     if found.processes > 1:
-        return f"from {processes}, how they differ counted in"
-    return f"from {processes}; that others differ by about {fmt.percent(found.deviation)} is counted in"
+        return f"from {processes}, including their differences"
+    return f"from {processes}, including about {fmt.percent(found.deviation)} between processes"
 
 
 def noise(found: Comparison) -> str:

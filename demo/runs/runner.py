@@ -92,10 +92,10 @@ class Runner:
         - `earlier`: processes that already count towards `spec.repeats`. At least one more runs.
         - `to_come`: how many runs the caller will start next. Spare workers are started for them.
         - `threads`: torch's threads on a CPU if the spec names none; a process takes fewer if other programs use cores.
-          None: the first process takes all free cores, the next ones as many. If one finds fewer, the run ends.
+          None: the first process takes all free cores, later ones as many. If fewer are free then, no other starts.
 
-        Each process's result is stored. Yielded is the last, or the first that no speed-up may use, such as a failure.
-        After `timeout_seconds` no other process starts. Raises BadInput, and stores nothing, if the first is refused.
+        Each process's result is stored. The RunResult is the last, or the first that cannot count, such as a failure.
+        After `timeout_seconds` no other process starts. Raises BadInput if the first process refuses the spec.
         """
         with self._one_at_a_time:
             started, exactly = time.monotonic(), threads is None

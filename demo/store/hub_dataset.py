@@ -40,7 +40,7 @@ def dataset_name() -> str:
 
 @contextmanager
 def open_history() -> Iterator[History]:
-    """Yields the user's history: a `PushedHistory` if there is a `dataset_name`, which may raise BadInput."""
+    """Yields a `PushedHistory` if `dataset_name()` names a dataset, else a `History`. Raises BadInput as that does."""
     if not (dataset := dataset_name()):
         yield History()
         return

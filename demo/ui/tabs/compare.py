@@ -37,7 +37,7 @@ def conclusion(results: Sequence[RunResult]) -> str:
 
 
 def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
-    """Returns the speed-up of each run by its label, as HTML; None for a run that failed or has no speed-up.
+    """Returns the speed-up of each run. Its key is a label in HTML, its value None for a run without a speed-up.
 
     The label holds the run's letter, its speed-up in words, and its settings that not all runs share.
     """

@@ -107,7 +107,7 @@ def _option_field(option: Option) -> gr.components.Component:
 
 
 def _text_fields() -> dict[str, gr.components.Component]:
-    """Returns the fields of text generation. Depending on the task, the style sheet shows them or the picture."""
+    """Returns the input fields of text generation, by name. The style sheet shows these or the picture's field."""
     prompt = gr.Textbox(catalog.PROMPT, label="Prompt", lines=3, elem_id="prompt")
     gr.Examples(list(PROMPTS), prompt, label="Examples", elem_id="prompts", api_visibility="private")
     allowed = OPTIONS["tokens"]

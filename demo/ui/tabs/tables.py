@@ -45,7 +45,7 @@ def make_table(elem_id: str, label: str, columns: Sequence[str], max_height: int
 
 
 def update(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, Any]:
-    """Returns an update that fills a table, or hides it without rows. A row holds values or `Cell`s."""
+    """Returns an update that fills a table, or hides it if there are no rows. A row holds values or `Cell`s."""
     cells = [list(map(cell, row)) for row in rows]
     value = {
         "headers": list(columns),
