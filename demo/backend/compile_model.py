@@ -65,15 +65,23 @@ def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
 def add_breaks(model: Any) -> Any:
     """Returns a copy of the model with a graph break after each part (norm, attention, ...) of each repeated layer.
 
-    A model without repeated layers gets a break after each of its children, or one at its end if it has none.
+    A model without repeated layers gets a break after each of its parts, or one at its end if it has none.
     """
     broken = twin(model)
     # Breaks only between layers would slow a small model down too little to be seen in the noise.
     parts = [part for layer in repeated_layers(broken) for part in layer.children()]
-    parts = parts or list(broken.children()) or [broken]
-    for part in parts:
+    for part in parts or _parts(broken):
         part.register_forward_hook(lambda *_: torch._dynamo.graph_break("asked for by the run's own switch"))
     return broken
+
+
+def _parts(module: Any) -> list[Any]:
+    """Returns the modules that `module` calls: its children, or those of its only child; itself if it has none."""
+    lists = torch.nn.ModuleList | torch.nn.ModuleDict  # which are never called themselves
+    parts = [
+        part for child in module.children() for part in (child.children() if isinstance(child, lists) else [child])
+    ]
+    return _parts(parts[0]) if len(parts) == 1 else parts or [module]
 
 
 # Packages

@@ -113,7 +113,9 @@ def ratio(text: str) -> float:
 
 def _new_file(text: str, ending: str) -> Path:
     """Returns the path of a new file, with `ending` added if it is missing, as an argparse type."""
-    path = common.output_file(text.removesuffix(ending) + ending)
+    for part in reversed(ending.split(".")):
+        text = text.removesuffix(f".{part}")
+    path = common.output_file(text if os.path.isdir(text) else text + ending)
     if path.exists():
         raise argparse.ArgumentTypeError(f"the file {str(path)!r} exists already. Name a new one")
     return path

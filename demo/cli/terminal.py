@@ -106,8 +106,9 @@ def summary(result: RunResult, colour: bool = False) -> str:
 
 def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
     """Yields the lines of a successful result, each with its key in `ANSI_CODES`, or '' for no colour."""
+    width = 2 + max((len(title) for _, title, _ in naming.variants(result)), default=0)
     for name, title, side in naming.variants(result):
-        yield f"{title:<10}{fmt.latency(result.latencies[name]):>9}{_spread(side)}", name
+        yield f"{title:<{width}}{fmt.latency(result.latencies[name]):>9}{_spread(side)}", name
     answer = " ".join(filter(None, verdict.headline_parts(result) or ())) or verdict.headline(result)
     outcome = verdict.outcome(result)
     yield answer, outcome if outcome in ("faster", "slower") else "bold"

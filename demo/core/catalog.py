@@ -164,6 +164,9 @@ def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False
     entry = find(name)
     if entry is None and not task:
         raise BadInput(f"{name} is not in the list, so its task must be given too. Allowed: {', '.join(TASKS)}.")
+    if entry is not None and task in TASKS and task != entry.task:
+        others = ", ".join(checkpoint.id for checkpoint in for_task(task)) or "none"
+        raise BadInput(f"{entry.id} does {entry.task}, not {task}. For {task} there are: {others}.")
     spec = RunSpec(checkpoint=name, task=task or (entry.task if entry else ""), **_parse(options))
     if spec.batch_size > (most := limits.current().batch):
         raise BadInput(f"Batch size may be at most {most} here. Given: {spec.batch_size}.")
@@ -225,9 +228,6 @@ def _checkpoint_name(typed: Any, folders: bool) -> str:
 
 
 def _check_fit(spec: RunSpec, entry: Checkpoint) -> None:
-    if spec.task != entry.task:
-        others = ", ".join(checkpoint.id for checkpoint in for_task(spec.task)) or "none"
-        raise BadInput(f"{entry.id} does {entry.task}, not {spec.task}. For {spec.task} there are: {others}.")
     if entry.takes_text and not spec.text:
         raise BadInput(TEXT_MISSING.format(checkpoint=entry.id))
     if spec.text and not entry.takes_text:

@@ -19,7 +19,7 @@ WORDS = {
     "busy_cores": "Cores that others keep busy: {busy} of {cores}. Threads used for the timing: {threads}.",
     "timed_again": "Another program took a core while it was timed. Timed again with fewer threads: {threads}.",
     "no_graph": "torch.compile captured no graph at all: “compiled” ran as eager.",
-    "breaks": "Graph breaks: {breaks}. Graphs, with Python in between: {graphs}.",
+    "breaks": "Graph breaks, at which Python runs: {breaks}. Graphs: {graphs}.",
     "cudagraphs": "CUDA graphs, which mode {mode} asks for, were {used}.",
     "fallbacks": "Functions that dynamo left to eager: {count}. The first: {place}, {reason}.",
     "tail": "Slow compiled calls are slower: of 20 calls one takes longer than {slow}, with eager longer than {usual}.",

@@ -141,6 +141,9 @@ def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
 
 # ---- a comparison
 
+TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100)
+"""Speed-ups at which the axis of `intervals` may have a tick. Plotly's own ticks read '3' for 0.3."""
+
 
 def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
     """Returns a chart with a row for each run: its speed-up and 95 % interval. Returns None if no run has a speed-up.
@@ -169,8 +172,12 @@ def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
     for place, name in enumerate(runs):
         figure.add_annotation(text=name, x=0, xref="paper", xshift=-6, y=place, yanchor="bottom", yshift=6)
     figure.add_vline(x=1, line={"color": LINE, "width": 2}, layer="below")
-    end = math.log10(1.05 * max(max(speedup.high, 1 / speedup.low) for _, speedup in points))
-    figure.update_xaxes(type="log", range=[-end, end], nticks=5, ticksuffix="×", showgrid=True)
+    reach = 1.05 * max(max(speedup.high, 1 / speedup.low) for _, speedup in points)
+    outer = max((step for step in TICKS if step < reach), default=reach)
+    inner = min(TICKS, key=lambda step: abs(math.log(step**2 / outer)))  # about halfway to 1 on this axis
+    ticks = sorted({1.0, outer, 1 / outer, inner, 1 / inner})
+    figure.update_xaxes(type="log", range=[-math.log10(reach), math.log10(reach)], showgrid=True)
+    figure.update_xaxes(tickvals=ticks, ticktext=[f"{tick:.2g}×" if tick < 1 else f"{tick:.3g}×" for tick in ticks])
     figure.update_yaxes(range=[len(runs) - 0.6, -0.9], showticklabels=False)
     source = ["Line: 95 % interval. Right of 1× compiled is faster"]
     words = [f"{name}: {fmt.ends(one.low, one.high)}" for name, one in runs.items() if one is not None]

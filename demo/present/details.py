@@ -163,7 +163,7 @@ def _how_compiled(result: RunResult, compiled: Compilation) -> str:
         return f"Partly: {fmt.count(len(compiled.fallbacks), 'frame')} of it fell back to eager"
     counted = fmt.count(compiled.graphs, "graph")
     if compiled.graph_breaks:
-        return f"Partly: {counted} with {fmt.count(len(compiled.graph_breaks), 'break')} between"
+        return f"Partly: {counted}, {fmt.count(len(compiled.graph_breaks), 'graph break')}"
     if compiled.graphs == 1 and result.spec.scope == "model":
         return "Yes: the whole model is one graph"
     return f"Yes: {counted}, no breaks"

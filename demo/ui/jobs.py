@@ -337,7 +337,9 @@ class Supervisor:
         with self._lock:
             current = self._works.get(work.visitor)
             if current is not None and not current.ended:
-                raise BadInput("Your last run, search or sweep goes on: wait until it has ended, or cancel it.")
+                raise BadInput(
+                    "Your last run, search or sweep goes on. Wait until it has ended, or reload the page to cancel it."
+                )
             self._make_room()
             work.begin()
             try:

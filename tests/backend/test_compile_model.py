@@ -133,9 +133,10 @@ def graph_runs(model: Any, **inputs: Any) -> int:
     [
         (Transformer(), {"x": X}, 10),
         (torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4)), {"input": X}, 3),
+        (torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())), {"input": X}, 2),
         (torch.nn.ReLU(), {"input": X}, 1),
     ],
-    ids=["after each part of each layer", "without layers after each part", "without parts at its end"],
+    ids=["after each part of each layer", "without layers after each part", "in a shell", "without parts at its end"],
 )
 def test_breaks_are_added_to_a_twin(model: Any, inputs: dict[str, Any], places: int) -> None:
     broken = compile_model.add_breaks(model.eval())

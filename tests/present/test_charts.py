@@ -101,6 +101,12 @@ def test_an_open_verdict_has_an_interval_without_a_point() -> None:
     assert points.x[1] - points.error_x.arrayminus[1] == pytest.approx(0.8)
 
 
+def test_the_axis_of_intervals_reads_as_ratios() -> None:
+    axis = intervals({"A": Difference(0.31, 0.3, 0.33, "slower")}).layout.xaxis
+    assert axis.ticktext == ("0.33×", "0.5×", "1×", "2×", "3×")
+    assert axis.tickvals == pytest.approx((1 / 3, 1 / 2, 1, 2, 3))
+
+
 @pytest.mark.parametrize("ratio", [1.2, 2.0, 9.0])
 def test_a_loss_is_coloured_as_strongly_as_a_win(ratio: float) -> None:
     cells = [HeatCell("a", "m", column, "", one) for column, one in (("1", ratio), ("2", 1 / ratio), ("3", None))]

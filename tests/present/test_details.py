@@ -66,7 +66,7 @@ def test_equal_peaks_of_memory_have_no_part() -> None:
     [
         ({"graphs": 0, "graph_breaks": ()}, "No: torch.compile captured no graph"),
         ({"fallbacks": (GraphBreak("an unsupported call", ""),)}, "Partly: 1 frame of it fell back"),
-        ({}, "Partly: 2 graphs with 1 break between"),
+        ({}, "Partly: 2 graphs, 1 graph break"),
         ({"graphs": 1, "graph_breaks": ()}, "Yes: the whole model is one graph"),
         ({"graphs": 2, "graph_breaks": ()}, "Yes: 2 graphs, no breaks"),
     ],

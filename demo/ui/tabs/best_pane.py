@@ -15,6 +15,7 @@ from demo.present.markdown import escape_markdown
 from demo.present.script import change
 from demo.sweep import best_words
 from demo.sweep.best_table import EAGER, BestTable, Row
+from demo.sweep.best_way import MINUTES
 from demo.sweep.run_grid import Timing, Waiting
 from demo.ui.jobs import BestSearch, result_or_error
 from demo.ui.look import TO_ANSWER
@@ -74,7 +75,8 @@ class BestPane(WorkView):
 
         def make(name: str) -> BestSearch:
             spec, image = spec_and_picture(tab.form.by_name(values))
-            return BestSearch(tab.runner, tab.queue, name, tab.history, spec, image, bool(other_formats), minutes)
+            time = MINUTES if minutes is None else minutes
+            return BestSearch(tab.runner, tab.queue, name, tab.history, spec, image, bool(other_formats), time)
 
         return self._start(request, visitor, make)
 

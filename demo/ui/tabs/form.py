@@ -145,7 +145,7 @@ def spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
 
 def read_spec(values: dict[str, Any]) -> RunSpec:
     """Returns the spec of `values`, the fields' values by name, as the browser sent them. Raises BadInput."""
-    empty = {name for name in OPTIONAL if not str(values[name] or "").strip()}
+    empty = {name for name in (*OPTIONAL, "tokens") if values[name] is None or not str(values[name]).strip()}
     # ignored: these fields are hidden, so their values were meant for another checkpoint
     hidden = {"image", *unused_options(values["task"])}
     if not takes_text(values["checkpoint"], values["task"]):

@@ -45,7 +45,7 @@ def meanwhile(job: Job) -> Markup:
     """Returns a note for a visitor who waits: how long a run takes, and the latest stored verdict of its settings."""
     texts = []
     if job.expected_seconds is not None:
-        texts.append(Markup("A run takes about {}.").format(fmt.rounded_duration(job.expected_seconds)))
+        texts.append(Markup("Yours takes about {}.").format(fmt.rounded_duration(job.expected_seconds)))
     if (run := job.recorded) is not None:
         words = "The latest answer of these settings, {} UTC: {}. <a href='?{}'>Open it</a>"
         at, query = fmt.minute(run.started_at), urlencode({"run": run.id})
