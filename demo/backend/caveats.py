@@ -59,7 +59,7 @@ def of_timing(result: RunResult) -> list[Caveat]:
 
 
 def of_noise(result: RunResult, unsettled: Sequence[str]) -> list[Caveat]:
-    """Returns caveats about noise. `unsettled`: those of "eager" and "compiled" whose last warm-up calls differed."""
+    """Returns caveats about noise. `unsettled`: names ("eager", "compiled") whose warm-up times did not settle."""
     found, wide = [], []
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
         if side is not None and result.timing_seconds is not None:

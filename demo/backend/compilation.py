@@ -61,7 +61,7 @@ def report_steps(report: Callable[[str], None]) -> Iterator[None]:
 class CompileLog:
     """What torch.compile did since this object was made: graph breaks, recompiles, fallbacks to eager, cache hits.
 
-    Use only the newest object: making it clears torch's counters, and only it receives later messages of graph breaks.
+    Use only the newest object: a new one clears torch's counters, and from then on only it receives graph breaks.
     """
 
     probe_seconds = 0.0
@@ -138,7 +138,7 @@ class CompileLog:
 
     @property
     def cache(self) -> Literal["cold", "warm", "off"]:
-        """'warm' if every compiled graph came from the cache on disk, 'off' if none was looked up, else 'cold'."""
+        """'warm' if every compiled graph came from the cache on disk, 'off' if no graph was looked up, else 'cold'."""
         hits, misses = (int(counters["inductor"][f"fxgraph_cache_{what}"]) for what in ("hit", "miss"))
         if hits + misses + int(counters["aot_autograd"]["autograd_cache_hit"]) == 0:
             return "off"
@@ -275,7 +275,8 @@ def _is_whole(library: Path) -> bool:
 def separate_instructions() -> None:
     """Adds the CPU's vector instructions to the cache key of compiled graphs. Call it before the first compile.
 
-    At the first compile inductor compiles small programs to find them; `CompileLog.probe_seconds` says how long.
+    To find these instructions, inductor builds small programs at the first compile. `CompileLog.probe_seconds` says how
+    long that took.
     """
 
     def tag_cache(_: Any) -> None:

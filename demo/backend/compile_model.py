@@ -40,7 +40,7 @@ def apply_compile(model: Any, spec: RunSpec) -> Any:
 
 
 def twin(model: Any) -> Any:
-    """Returns a copy of the model that shares its parameters and buffers."""
+    """Returns a copy of the model that shares the original's parameters and buffers."""
     return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
 
 
@@ -51,7 +51,7 @@ def repeated_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
 
 
 def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
-    """Raises BadInput for a model with fewer than two repeated layers."""
+    """Raises BadInput, which names `checkpoint`, for a model with fewer than two repeated layers."""
     if len(repeated_layers(model)) < 2:
         raise BadInput(
             f"{checkpoint} has no repeated layers that could be compiled one by one: transformers marks fewer than 2 "
@@ -90,7 +90,7 @@ def _parts(module: Any) -> list[Any]:
 def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, float]:
     """Builds an AOTInductor package of the workload's model in the file `path`. Returns the seconds of its two steps.
 
-    - "export": torch.export captures the model as a graph. "build": inductor compiles it. Raises what they raise.
+    - "export": torch.export captures the model as a graph. "build": inductor compiles it. Raises the steps' errors.
     - `folder` becomes the compile cache: pass an empty one, so that no earlier build shortens this one.
     """
     compilation.use_empty_cache(folder)

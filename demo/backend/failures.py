@@ -59,7 +59,7 @@ def with_line(error: BaseException, file: Path) -> str:
 
 
 def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:
-    """Returns advice for an error with this text, and the options to change: {"dtype": "float32"}, or {} if none."""
+    """Returns advice for the error message `text`, and the options to change: {"dtype": "float32"}, or {} if none."""
     if phase == "compile" and (remedy := build_remedy(text)):
         return remedy, {}
     if phase in ("compile", "time"):
@@ -167,7 +167,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns the first sentence of a library's error message, without the folders of files."""
+    """Returns the first sentence of a library's error message, with each path cut to its last part."""
     text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
     if "ignore_mismatched_sizes" in text:
         return "its weights have other shapes than its config says"

@@ -24,7 +24,7 @@ TIMEOUT_SECONDS = 600.0
 
 
 def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | None) -> CompileCost:
-    """Times the first compiled call in a new process: from the file `package`, or from the compile cache if None.
+    """Times the first compiled call in a new process: from the file `package`, or from the compile cache if it is None.
 
     `input_file`: the picture; None for a model that sees none. Raises RuntimeError if the process fails or does not
     find its graphs in the cache, and TimeoutExpired after `TIMEOUT_SECONDS`.
@@ -43,7 +43,7 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | No
 
 
 def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tuple[CompileCost, str]:
-    """Returns the cost of the first call here, and the cache's state (`CompileLog.cache`); 'warm' for a package."""
+    """Returns the cost of a first call in this process, and `CompileLog.cache`, or 'warm' if there is a `package`."""
     workload = tasks.load(spec, input_file)
     with torch.no_grad():
         _ = workload.batch  # made here, so that it is not timed

@@ -19,7 +19,7 @@ PEAK_BYTES = 256 * 2**20
 
 
 def clocks() -> str:
-    """Checks that CUDA events and the wall clock agree on copies that take much longer than their launches."""
+    """Returns a problem if CUDA events and the wall clock disagree on copies much longer than a launch; '' if none."""
     source = torch.ones(2**27, device=GPU)
     target = torch.empty_like(source)
 
@@ -35,7 +35,7 @@ def clocks() -> str:
 
 
 def replays() -> str:
-    """Checks that the clone of a CUDA graph's output survives the graph's next replay."""
+    """Returns a problem if the next replay of a CUDA graph changes the clone of its earlier output; '' if none."""
     spec = catalog.make_spec(catalog.DEFAULT, mode="reduce-overhead")
     model, log = torch.nn.Linear(64, 64).to(GPU), compilation.CompileLog()
     compiled, (first, second) = compile_model.apply_compile(model, spec), torch.randn(2, 8, 64, device=GPU)
@@ -51,7 +51,7 @@ def replays() -> str:
 
 
 def peak() -> str:
-    """Checks that a call that allocates `PEAK_BYTES` is measured with that much more memory than an empty call."""
+    """Returns a problem if allocating `PEAK_BYTES` in a call does not raise its measured peak as much; '' if none."""
     before, _ = profiling.peak_memory(lambda: None, GPU)
     found, _ = profiling.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
     if before is None or found is None:

@@ -21,7 +21,7 @@ def end_with_parent(folder: str) -> None:
     - Call it before a thread starts, because it forks.
     - The watcher is a process: a thread cannot run while a library holds the interpreter's lock, nor after a crash.
     - The watcher closes inherited files except standard input, so that their readers see when this process ends.
-    - If the watcher is killed, the kernel kills the group (Linux): SIGKILL is the signal of a pipe that it holds.
+    - On Linux, if the watcher is killed, the kernel sends SIGKILL to the group, because a pipe of the watcher closes.
     """
     reading, writing = os.pipe()
     with contextlib.suppress(AttributeError, OSError):  # not Linux

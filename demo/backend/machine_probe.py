@@ -54,7 +54,7 @@ def seconds_since_start() -> float | None:
 def usable() -> bool:
     """Returns whether torch sees a GPU, and was built with code for it.
 
-    - Code for compute capability 8.0 also runs on 8.6, not on 9.0. PTX, NVIDIA's portable code, runs on later ones.
+    - Code for compute capability 8.0 also runs on 8.6, not on 9.0. PTX (portable code) runs on all later capabilities.
     - If the GPU's capability or the build's is unknown, only `torch.cuda.is_available` decides.
     """
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
@@ -103,7 +103,7 @@ class Gpu(NamedTuple):
 
 @cache
 def first_gpu() -> Gpu | None:
-    """Returns torch's cuda:0 as CUDA's driver describes it; None without a driver or a GPU, or if a question fails.
+    """Returns torch's cuda:0 as CUDA's driver describes it; None without a driver or GPU, or if the driver fails.
 
     Unlike NVML, the driver respects CUDA_VISIBLE_DEVICES, and names a part of a card (MIG) as torch does. The call
     makes no CUDA context, but processes forked afterwards cannot use CUDA.

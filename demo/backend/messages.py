@@ -52,7 +52,7 @@ class Job:
 
 
 class Events:
-    """Sends the worker's messages. While phase and `Progress.code` stay, progress is sent 4 times a second at most."""
+    """Sends the worker's messages; progress at most 4 times a second while phase and `Progress.code` do not change."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -66,7 +66,7 @@ class Events:
         self._stream.flush()
 
     def progress(self, phase: str, fraction: float, **more: Any) -> None:
-        """Sends a Progress with the fields `more`. Fields of `LASTING` that `more` lacks keep their last values."""
+        """Sends a Progress with further fields `more`. Fields of `LASTING` that `more` lacks keep their last values."""
         now = time.monotonic()
         same = (phase, more.get("code", "")) == (self._last.phase, self._last.code)
         if same and now - self._sent_at < MIN_SECONDS_BETWEEN:
@@ -105,10 +105,10 @@ class Events:
 
 
 def answer_one_job(function: Callable[..., Any]) -> None:
-    """Calls `function` with arguments from standard input, prints what it returns, and ends the process.
+    """Calls `function` with arguments from standard input, prints its return value, and ends the process.
 
-    Input is a line of JSON with the arguments by name, output a line with the answer. Libraries print to standard
-    error.
+    The input is a line of JSON with the arguments by name, the output a line of JSON with the value. What libraries
+    print goes to standard error.
     """
     pipe = os.dup(1)  # processes started here do not inherit it
     os.dup2(2, 1)

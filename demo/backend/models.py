@@ -60,7 +60,7 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class Source:
-    """Arguments of transformers' `from_pretrained`. The weights get `weights_options` in addition to `options`."""
+    """Arguments of transformers' `from_pretrained`. For the weights, `weights_options` are added to `options`."""
 
     name: str
     config_name: str
@@ -71,8 +71,8 @@ class Source:
 def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
     """Returns the model in eval mode, on `device`, in the spec's number format, with its processor and tokenizer.
 
-    Raises BadInput if the checkpoint does another task or exceeds a limit. Outside the catalogue pickled weights are
-    refused, too. Raises CannotLoad if it is unknown, gated or damaged, or if the Hub cannot be reached.
+    Raises BadInput if the checkpoint does another task, exceeds a limit or, outside the catalogue, has pickled weights.
+    Raises CannotLoad if the checkpoint is unknown, gated or damaged, or if the Hub cannot be reached.
     """
     entry = catalog.find(spec.checkpoint)
     with in_sentences(spec.checkpoint):
@@ -135,7 +135,7 @@ def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
 
 
 def _model(spec: RunSpec, auto_class: Any, source: Source, options: dict[str, Any]) -> tuple[Any, Iterable[str]]:
-    """Returns the model on the CPU, and the names of the weights that its checkpoint lacks."""
+    """Returns the model on the CPU, made by `auto_class`, and the names of the weights that its checkpoint lacks."""
     # The dtype is set here, because a large model in float32 would need twice the memory.
     model_options: dict[str, Any] = {"dtype": dtype_of(spec)}
     if spec.attention != "auto":
@@ -210,7 +210,10 @@ def _config(source: Source) -> Any:
 
 
 def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, int]]:
-    """Yields (name, number, limit) for each whole number in a config, and for the length of each list and object."""
+    """Yields (name, number, limit) for each whole number, and for the length of each list and object, in a config.
+
+    `part`: the config, or the part of it whose entry is called `name`.
+    """
     if isinstance(part, dict | list):
         yield f"the number of entries of {name}", len(part), MAX_ENTRIES
         for key, value in part.items() if isinstance(part, dict) else ((name, value) for value in part):
@@ -225,7 +228,7 @@ def _class_of(model_type: Any) -> Any | None:
 
 
 def _without_nulls(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
-    """Returns a config's entries without nulls that transformers 5 refuses, such as DETR's old `"dilation": null`."""
+    """Returns `entries` without nulls that the config class `kind` refuses, such as DETR's old `"dilation": null`."""
     fitted: dict[str, Any] = {}
     for name, value in entries.items():
         part = _class_of(value.get("model_type")) if isinstance(value, dict) else None

@@ -27,7 +27,7 @@ _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBr
 
 
 class CoreTaken(Exception):
-    """Other programs leave fewer cores free than torch has threads. Its argument: the free cores."""
+    """Other programs leave fewer cores free than torch has threads. Its argument: how many are free."""
 
 
 class Observer:
@@ -121,7 +121,7 @@ class Nvml:
         return len(holders) - ours
 
     def _ask(self, question: str, *more: Any) -> Any:
-        """Calls NVML's function `question` for this GPU; None if the GPU or the driver does not support it."""
+        """Calls NVML's function `question` with this GPU and `more`; None if GPU or driver does not support it."""
         try:
             return getattr(self._nvml, question)(self._handle, *more)
         except Exception:  # with an older driver nvidia-ml-py raises errors that are no NVMLError

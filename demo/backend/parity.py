@@ -43,10 +43,10 @@ def compare(
 
     - `again`: the outputs of a second eager call. If they differ from `eager`, the verdict is 'not comparable'.
     - `reference(0)` returns the outputs in float64. `reference(0.1)` also changes each number that a layer returns at
-      random, by up to 5 %. It is called only if compiled's outputs are beyond the tolerance.
+      random, by up to 5 %. `reference` is called only if compiled's outputs are beyond the tolerance.
     - If `reference` raises: 'differ' if only compiled has NaN or infinity somewhere, else 'not comparable'.
     - `task`: measures of how far predictions agree, which the returned Parity keeps; None for none.
-    - `fault`: what differs in the predictions; '' for nothing. In float32 any fault makes the verdict 'differ'.
+    - `fault`: what differs in the predictions; '' for nothing. In float32 (`dtype`) a fault makes the verdict 'differ'.
     """
     error = math.inf
 
@@ -101,7 +101,7 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
     """Returns the verdict on one tensor, and its reason as a sentence.
 
     - `numbers`: the tensor from eager, compiled and float64, then from float64 runs with random changes in each layer.
-      These show how far a rounding can move the outputs, and so may raise the limit.
+      Those runs show how far a rounding can move the outputs, and so may raise the limit.
     - The limit of compiled's error is `multiple` times eager's, plus about one rounding (`rounding`: relative size).
     """
     mine, other, exact, *perturbed = numbers
@@ -170,12 +170,12 @@ def _norm(tensor: torch.Tensor, order: float) -> float:
 
 
 def _far(first: list[torch.Tensor], second: list[torch.Tensor], share: float) -> list[int]:
-    """Returns the indices of tensors in which a number differs by more than `share` of `first`'s plus a tolerance."""
+    """Returns the indices of tensors in which numbers differ by more than `share` of the first one plus a tolerance."""
     limits = [TOLERANCE * (min(1.0, _norm(one, 2)) or SIZE_OF_ZEROS) for one in first]
     return [at for at, one in enumerate(first) if not torch.allclose(second[at], one, share, limits[at], True)]
 
 
 def _error(value: torch.Tensor, true: torch.Tensor, order: float) -> float:
-    """Returns the `_norm` of `value - true`; infinity if NaN and infinities are not equal in both tensors."""
+    """Returns the `_norm` of `value - true`; infinity if NaN and infinities do not have the same places in both."""
     difference = torch.where((value == true) | (value.isnan() & true.isnan()), 0.0, value - true)
     return _norm(difference, order) if difference.isfinite().all() else math.inf

@@ -33,7 +33,7 @@ class PictureWorkload(Workload):
     def load(
         cls, spec: RunSpec, device: torch.device, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None
     ) -> Self:
-        """Reads the picture, passes its facts to `on_image`, and loads the model. Raises BadInput if it cannot."""
+        """Reads the picture, passes its facts to `on_image`, and loads the model. Raises BadInput if that fails."""
         if file is None:
             raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
         picture, image = images.read_picture(file)
@@ -47,10 +47,10 @@ class PictureWorkload(Workload):
         """Returns labels, boxes or segments. `outputs`: the model's output for one picture, in float32 on the CPU."""
 
     def preprocess(self) -> dict[str, torch.Tensor]:
-        """Returns the model's inputs, on the CPU: `pixel_values` [1, 3, height, width], and `pixel_mask` if any.
+        """Returns inputs on the CPU: `pixel_values` [1, 3, height, width] and, for some models, `pixel_mask`.
 
         A zero-shot detector also gets its queries: `input_ids` and `attention_mask`, both [queries, 16]. With random
-        weights each query is an empty text, because there is no tokenizer; a call takes as long.
+        weights each query is an empty text, because there is no tokenizer. A call takes as long as with words.
         """
         loaded = self.loaded
         made = loaded.processor(images=[self.picture], return_tensors="pt")

@@ -65,7 +65,7 @@ def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
 
 
 def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackToBack:
-    """Times calls without a wait for the GPU between them. `wall_seconds`, of a call that waits, sets their number."""
+    """Times calls without a wait for the GPU between them. `wall_seconds`: one call's time, which sets their number."""
     calls, wait = max(3, round(BACK_TO_BACK_SECONDS / wall_seconds)), wait_for(device)
     with garbage_collection_off():
         wait()
@@ -120,7 +120,7 @@ def should_profile(spec: RunSpec, device: torch.device) -> bool:
 
 
 def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = None) -> dict[str, Profile]:
-    """Returns the profile of each call. If `trace` is given, writes the whole trace to that file (.json.gz)."""
+    """Returns each call's profile by the call's name. Writes the whole trace to the file `trace` (.json.gz), if any."""
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
     wait = wait_for(device)
     with torch.profiler.profile(activities=activities) as session:
@@ -151,7 +151,7 @@ def _of_operators(mark: Any) -> Profile:
 
 
 def summary(events: Sequence[dict[str, Any]], variant: str) -> Profile:
-    """Returns the profile of "eager" or "compiled" from a Chrome trace. Raises RuntimeError if it holds no GPU work."""
+    """Returns the profile of "eager" or "compiled" from a Chrome trace. Raises RuntimeError if it shows no GPU work."""
     spans = [event for event in events if event.get("ph") == "X"]
     mark = next(one for one in spans if one["name"] == MARK + variant and one.get("cat") == "user_annotation")
     start, end = mark["ts"], mark["ts"] + mark["dur"]
@@ -248,7 +248,7 @@ def copy_rate(device: torch.device) -> float:
 
 
 def _seconds(call: Call, device: torch.device) -> float:
-    """Returns the mean seconds of a call in the fastest series; for calls much longer than a launch (10 us)."""
+    """Returns the mean seconds of a call in the fastest series. A call must take much longer than a launch (10 us)."""
     wait = wait_for(device)
 
     def now() -> float:

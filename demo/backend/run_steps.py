@@ -117,7 +117,7 @@ class Run:
 
     @contextlib.contextmanager
     def tolerate(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
-        """Turns an exception in the `with` block into a caveat: `lost`, which says what is missing, and the error."""
+        """Turns an exception in the `with` block into a caveat of `lost` (what is missing) and the error's message."""
         try:
             yield
         except Exception as error:
@@ -152,7 +152,7 @@ class Run:
     def give_way(self, free_cores: int) -> None:
         """Lowers torch's threads to `free_cores`, because a thread without a core would hold up all others.
 
-        Raises BadInput instead if the job may only run with its own number of threads, as the repeat of a run.
+        Raises BadInput instead if the job may only run with its own number of threads, such as the repeat of a run.
         """
         if self.job.exactly and self.job.threads is not None and free_cores < self.job.threads:
             raise BadInput(
@@ -186,14 +186,17 @@ class Run:
         return Variant(workload.eager, warmup, model)
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
-        """Returns the seconds of the warm-up calls. Adds `name` to `unsettled` if the last of them still differ."""
+        """Returns the warm-up calls' seconds. Adds `name` to `unsettled` if the last of these differ.
+
+        `options`: further arguments of `timing.warm_up`.
+        """
         times, settled = timing.warm_up(call, self.workload.clock, self.log.events, **options)
         if not settled:
             self.unsettled.append(name)
         return times
 
     def compile(self, eager: Variant) -> None:
-        """Compiles the model, or builds or loads its package. Warms compiled up, then eager again. Sets `variants`."""
+        """Compiles the model, or builds or loads its package. Warms this up, then `eager` again. Sets `variants`."""
         workload = self.workload
         torch.cuda.empty_cache()  # a CUDA graph's pool cannot use memory that eager left reserved
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
@@ -206,7 +209,7 @@ class Run:
         self.variants = Variants(eager, compiled, eager_again)
 
     def build(self) -> Variant:
-        """Loads AOTInductor's package, which it builds first unless an earlier run has kept one, and warms it up."""
+        """Loads AOTInductor's package and warms it up. Builds the package first unless an earlier run has kept it."""
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
         # Code compiled for a CPU is for one number of threads and one set of vector instructions.
         name = f"for-{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}.pt2"
@@ -281,7 +284,7 @@ class Run:
                 self.with_fewer_threads(*taken.args)
 
     def time_as_published(self, threads: int) -> timing.Samples:
-        """Times as the Transformers guide does: all eager, then all compiled calls. Raises as `time_interleaved`."""
+        """Times all eager, then all compiled calls, as the Transformers guide. `threads`: see `time_interleaved`."""
         samples = timing.Samples(1)
 
         def between_calls(times: list[float]) -> None:
@@ -294,7 +297,10 @@ class Run:
         return samples
 
     def time_interleaved(self, threads: int) -> timing.Samples:
-        """Times in blocks of calls: eager, compiled, compiled, eager. Raises CoreTaken; with 0 threads never."""
+        """Times in blocks of calls: eager, compiled, compiled, eager.
+
+        Raises CoreTaken if other programs leave fewer than `threads` cores free; with 0 threads never.
+        """
         plan = timing.Plan.of(self.spec, self.variants.compiled.warmup[0])
 
         def on_block_end(samples: timing.Samples) -> None:

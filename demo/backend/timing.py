@@ -97,7 +97,7 @@ class Plan:
     def of(cls, spec: RunSpec, first_call_seconds: float) -> "Plan":
         """Returns the plan for a spec. `longest_seconds` is twice `max_seconds`, more after a slow first compiled call.
 
-        More only with the default `max_seconds`: at least that call's time, up to `MOST_TIMING_SECONDS`.
+        With the default `max_seconds` it is at least `first_call_seconds`, or `MOST_TIMING_SECONDS` if that is less.
         """
         longest = 2 * spec.max_seconds
         if spec.max_seconds == OPTIONS["max_seconds"].default:
@@ -207,7 +207,7 @@ def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float]
     """Returns h for blocks of h eager, 2 h compiled and h eager calls: h calls take about half of `BLOCK_SECONDS`.
 
     - The slower of eager and compiled decides, by its last warm-up calls. h is `MAX_CALLS_HALF_BLOCK` at most.
-    - `iterations`: planned calls of each model, which should make `MIN_BLOCKS` blocks; None: no such limit.
+    - `iterations`: planned calls of each model. h is low enough to make `MIN_BLOCKS` blocks of them; None: no limit.
     - h is at least 2, or 1 if a call takes `SLOW_SECONDS` or more.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
@@ -265,7 +265,7 @@ def time_interleaved(
 
 
 def _done(samples: Samples, plan: Plan, until: float) -> bool:
-    """Returns whether to stop. `until`: `max_seconds`, or `longest_seconds` if the verdict was unsure by then."""
+    """Returns whether to stop. `until`: `max_seconds`, or `longest_seconds` if the verdict was then unsure."""
     calls = len(samples.compiled)
     if plan.iterations is not None:
         return calls >= plan.iterations

@@ -55,7 +55,7 @@ def _help(option: Option) -> str:
 
 
 def output_file(text: str) -> Path:
-    """Returns the path of a file to write, as an argparse type: a path that cannot be written fails before any run."""
+    """Returns the path of a file to write. An argparse type, so that an unwritable path is refused before any run."""
     try:
         check_place(Path(text), "file")
     except BadInput as refused:

@@ -94,7 +94,7 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunR
 
 
 def _passes(result: RunResult, least: float) -> bool:
-    """Returns whether the lower end of the speed-up's interval is at least `least`, and prints it to standard error."""
+    """Returns whether outputs agree and the speed-up's interval begins at `least` or above. Prints that to stderr."""
     known = verdict.outcome(result) not in (None, "void") and not (result.outputs_differ or result.outputs_unknown)
     low = result.speedup.low if known and result.speedup is not None else 0.0
     passed = low >= least
@@ -112,7 +112,7 @@ def ratio(text: str) -> float:
 
 
 def _new_file(text: str, ending: str) -> Path:
-    """Returns the path of a new file, with `ending` added if it is missing, as an argparse type."""
+    """Returns the path of a new file, with `ending` added if the text lacks it; for argparse."""
     for part in reversed(ending.split(".")):
         text = text.removesuffix(f".{part}")
     path = common.output_file(text if os.path.isdir(text) else text + ending)

@@ -120,7 +120,7 @@ def _read_answer(child: Child) -> dict[str, Any]:
 
 
 def cheapest(replays: list[Replay]) -> list[str]:
-    """Returns the strategy with the least total time, then all others whose total is at most `SPREAD` above it."""
+    """Returns the strategy with the least total time, then all within `SPREAD` of it. Failed replays are left out."""
     complete = sorted((one for one in replays if not one.failed), key=lambda one: one.total)
     return [one.strategy for one in complete if one.total <= complete[0].total * (1 + SPREAD)]
 

@@ -46,7 +46,7 @@ def add_to(commands: Any) -> None:
 
 
 def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
-    """Returns the specs of the preset or file; options on the command line replace its entries. Raises BadInput."""
+    """Returns the specs of the preset or file, whose entries the options of the command replace. Raises BadInput."""
     content: dict[str, Any] = dict(PRESETS[options.preset]) if options.preset else {}
     if options.file:
         content = _read_yaml(options.file)

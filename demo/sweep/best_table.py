@@ -140,7 +140,7 @@ class BestTable:
 
 
 def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str]) -> BestTable:
-    """Returns the ranked table. By a way's name, `results` has its newest run and `refused` why it cannot run."""
+    """Returns the ranked table. By a way's name, `results` has the way's newest run, `refused` why it cannot run."""
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
     eagers = [one.eager_seconds for run in plain_runs for one in _process_figures(run)]
     reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
@@ -165,7 +165,7 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
 
 
 def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, imports: float) -> Row:
-    """Returns eager's row: `seconds` is its latency, `runs` timed plain eager. Without these the row has no numbers."""
+    """Returns eager's row, without numbers if its latency `seconds` is None or if none of `runs` timed plain eager."""
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
     if seconds is None or measured is None or measured.eager is None:
         return Row(way)
@@ -178,10 +178,10 @@ def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, impor
 
 
 def why_out(result: RunResult, reference: RunResult | None) -> str:
-    """Returns why a way to run a model cannot win, such as 'has no figures' for its run `result`; '' if it can.
+    """Returns why a way to run a model cannot win, such as 'has no figures'; '' if it can. `result`: its run.
 
     It cannot if the run failed, has no speed-up, or is not known to give the outputs of its own eager. It also cannot
-    if its predictions differ from plain eager's in the run `reference`; None leaves out this reason.
+    if the run's predictions differ from plain eager's in the run `reference`; None: predictions are not compared.
     """
     if result.failure is not None:
         return f"{result.status.replace('_', ' ')}: {result.failure.message}"
@@ -256,7 +256,7 @@ def _rank(rows: Sequence[Row]) -> BestTable:
 
 
 def _winner(first: Sequence[Row]) -> tuple[Row, tuple[Row, ...]]:
-    """Returns the winner of the rows of rank 1, and the others. Eager wins, or else the simplest way near the best."""
+    """Splits rows of rank 1 into winner and others. Eager wins if it is there, else the simplest way near the best."""
     ratios = {row.way.name: row.speedup.ratio for row in first if row.speedup is not None}
     least = max(ratios.values()) / CLOSE_RATIO
     close = [row for row in first if ratios[row.way.name] >= least or row.way.name == EAGER]

@@ -37,7 +37,7 @@ RETRIES = 2
 
 @contextmanager
 def connect(address: str | None) -> Iterator[None]:
-    """Connects to the Ray cluster at `address` ('auto': this machine's), or starts a local one. Raises BadInput."""
+    """Connects to the Ray cluster at `address` ('auto': this machine's; None: a new one here). Raises BadInput."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else a cell too large for its node has no end
     try:

@@ -64,7 +64,7 @@ def run_one(
     turn: Turn,
     **more: Any,
 ) -> Generator[Event, None, None]:
-    """Runs one cell in its turn and yields events, at last `Done` unless cancelled. `more` goes to `Runner.run`."""
+    """Runs cell number `place` in its turn. Yields events, `Done` last unless cancelled. `Runner.run` gets `more`."""
     with turn() as waiting:
         for ahead in waiting:
             if cancel.is_set():

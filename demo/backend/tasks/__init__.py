@@ -17,7 +17,7 @@ LOADERS = {name: import_module(f"{__name__}.{name.replace('-', '_')}").load for 
 
 
 def load(spec: RunSpec, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None) -> Workload:
-    """Sets torch's global options for the run and loads its model. Raises BadInput if it cannot run as asked.
+    """Sets torch's global options for the run and loads its model. Raises BadInput if that is impossible.
 
     - `file`: the picture; None for a model that sees none.
     - `on_image`: called with the picture's facts before the model is loaded; None for no call.

@@ -24,9 +24,9 @@ class ImageSegmentation(PictureWorkload):
 
     @classmethod
     def load(cls, *asked: Any) -> "ImageSegmentation":
-        """Loads picture and model, and finds out how to decode the outputs: as one of `SEGMENTATIONS`.
+        """Loads picture and model (`asked`: as in `PictureWorkload`), and finds out which of `SEGMENTATIONS` to decode.
 
-        If the catalogue does not say and the model can do all three, the name decides. In doubt: semantic.
+        If the catalogue does not say and the model can do all three, the checkpoint's name decides. In doubt: semantic.
         """
         workload = super().load(*asked)
         checkpoint = workload.loaded.checkpoint

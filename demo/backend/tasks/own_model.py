@@ -93,7 +93,7 @@ def _import_file(file: Path) -> ModuleType:
 
 
 def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
-    """Returns the inputs `given` as keyword arguments. Raises BadInput, naming `called`, if `forward` refuses them."""
+    """Returns the inputs `given` by keyword. If `forward` refuses them, raises BadInput about the function `called`."""
     by_name = dict(given) if isinstance(given, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
     by_position = () if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else (given,)
     if not tensors((by_position, by_name)):

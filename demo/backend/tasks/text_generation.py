@@ -68,7 +68,7 @@ class Decoding:
     def decode(self, model: Any) -> torch.Tensor:
         """Calls the model for the answer's next token. Returns the token's logits, [batch, 1, vocabulary].
 
-        If the answer is complete, all its tokens except the first are dropped before.
+        Before the call, a complete answer is cut to its first token.
         """
         if self.step == self.steps:
             self.restart()
@@ -84,7 +84,7 @@ class Decoding:
         """Returns the tokens of a whole answer, and the logits of its first `COMPARED_TOKENS` tokens.
 
         Both are from the batch's first row, on the CPU: [answer tokens] and [compared tokens, vocabulary]. `forced`:
-        the tokens that the model is fed, [answer tokens]; None: those that it chooses itself.
+        the tokens that the model is fed, [answer tokens]; None: the tokens that the model itself chooses.
         """
         rows, tokens = [], []
         for index in range(self.steps + 1):
@@ -131,7 +131,7 @@ class TextWorkload(Workload):
         return {"input_ids": row.repeat(size.batch_size, 1).contiguous(), "use_cache": False, "logits_to_keep": 1}
 
     def call(self, model: Any) -> timing.Call:
-        """Returns a function that makes one decoding step. Its first call also reads the prompt, to compile both."""
+        """Returns a function that makes one decoding step. Its first call also reads the prompt, to compile prefill."""
         decoding, begun = self.decoding, False
 
         def step() -> torch.Tensor:
@@ -238,7 +238,7 @@ def _check_cache(workload: TextWorkload) -> None:
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
-    """Returns the text of the tokens, and the piece of it that each token adds; '' if it completes no character."""
+    """Returns the text of the tokens, and the piece that each token adds: '' if the token completes no character."""
     pieces: list[str] = []
     # Each token is decoded after the last piece's tokens: alone, it would lose the space at its beginning.
     # `tokenizers.decoders.DecodeStream` does the same, but raises at bytes that are no UTF-8.
