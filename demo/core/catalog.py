@@ -128,7 +128,10 @@ def drawn_shapes(checkpoint: Checkpoint) -> tuple[str, ...]:
 
 
 def is_beyond(checkpoint: str, sha256: str | None) -> bool:
-    """Returns whether predictions mean nothing: a bundled model, and a picture not in `scenes`. None: no picture."""
+    """Returns whether predictions mean nothing, because the model is bundled and the picture is not in `scenes`.
+
+    `sha256`: the hash of the picture's file; None without a picture, which gives False.
+    """
     entry = find(checkpoint)
     return entry is not None and entry.bundled and sha256 is not None and find_scene(sha256) is None
 
@@ -154,8 +157,8 @@ def is_hub_id(name: str) -> bool:
 def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False, **options: Any) -> RunSpec:
     """Returns the settings that a user typed as a `RunSpec`. Raises BadInput if they cannot be run.
 
-    - `task`: None takes the catalogue's task. A checkpoint that is not in the catalogue needs one.
-    - `folders`: whether `checkpoint` may be a local folder, and a Hub id even where `limits` forbid Hub ids.
+    - `task`: None takes the catalogue's task. A checkpoint that is not in the catalogue needs a task.
+    - `folders`: whether `checkpoint` may be a local folder. It may then be a Hub id, too, even if `limits` forbid that.
     - `options`: fields of `RunSpec`. A value may be text: '4' for 4, 'a lion, a tree' for two queries.
     """
     if task == OWN_MODEL:

@@ -13,7 +13,7 @@ _adapter = cache(TypeAdapter)
 
 
 def from_plain(kind: Any, data: Any) -> Any:
-    """Returns an object of the type `kind`, such as a dataclass, from the dicts and lists that `plain` makes of one.
+    """Returns an object of the type `kind`, such as a dataclass, from `data`, which `plain` made of such an object.
 
     Unknown keys are ignored. Raises ValueError if a key without a default is missing, or a value has the wrong type.
     """

@@ -101,7 +101,7 @@ def compare_variants(
 ) -> Comparison:
     """Returns compiled's speed-up over eager, pooled over `own` and the processes `before`, with its verdict.
 
-    - `spread`: how speed-ups vary between processes. None: `ASSUMED`, or without processes `before` no spread.
+    - `spread`: how speed-ups vary between processes. None: `ASSUMED`, or no spread if `before` is empty.
     - `taken`: whether other programs used CPU cores during the timing. The interval is then wider.
     - `recompiled`: whether the model was compiled again during the timing. The verdict is then 'unsure'.
     """

@@ -66,7 +66,7 @@ class Reading:
 def sample() -> Reading | None:
     """Returns the processor time used until now; None without /proc, or under a low CPU quota of a container.
 
-    With a quota below the number of cores, it would not tell how many cores are left for this program.
+    With a quota below the number of cores, processor time does not tell how many cores this program can still use.
     """
     try:
         usable, children = os.sched_getaffinity(0), os.times()
@@ -91,7 +91,7 @@ def sample() -> Reading | None:
 def others_share() -> float | None:
     """Returns the share of the cores, 0 to 1, that other programs use now; None if not known. Takes about a second.
 
-    It measures `LOOKS` times and returns the smallest share, so that a moment of work does not count.
+    The share is measured `LOOKS` times. The smallest counts, so that another program's moment of work does not matter.
     """
     shares = []
     for _ in range(LOOKS):
@@ -105,7 +105,7 @@ def others_share() -> float | None:
 
 
 def _relatives_seconds() -> float:
-    """Returns CPU seconds of this program's other processes: in a worker of the app, in the app of its descendants."""
+    """Returns CPU seconds of this program's other processes. A worker counts the app's; the app its descendants'."""
     own, a_second = os.getpid(), os.sysconf("SC_CLK_TCK")
     if app := os.environ.get(APP_VARIABLE):
         with contextlib.suppress(OSError):  # hidden from other processes
@@ -122,7 +122,7 @@ def _relatives_seconds() -> float:
 
 
 def _read_stat(stat: Path) -> tuple[int, list[int]]:
-    """Returns the parent's process id, and the user and system time of a process and its children in clock ticks."""
+    """Returns the parent's id in /proc/ID/stat, and user and system time of the process and its children, in ticks."""
     fields = stat.read_text().rpartition(")")[2].split()  # a process's name, in parentheses, may hold spaces
     return int(fields[1]), [int(field) for field in fields[11:15]]
 
@@ -130,8 +130,8 @@ def _read_stat(stat: Path) -> tuple[int, list[int]]:
 def free_cores(since: Reading | None) -> int | None:
     """Returns how many whole cores other programs leave free, at least 1; None if not known, or if `since` is None.
 
-    The first measurement is from the reading `since` until now. If it finds cores in use, up to `LOOKS` short ones
-    follow. The largest number counts, so that another program's moment of work does not matter.
+    The first measurement is from the reading `since` until now. If it finds cores in use, up to `LOOKS` short
+    measurements follow. The most free cores count, so that another program's moment of work does not matter.
     """
     free = whole_cores_left(since, sample())
     for _ in range(LOOKS):

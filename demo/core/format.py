@@ -138,7 +138,7 @@ def redact(text: str) -> str:
 
 
 def printable(text: str, kept: str = "\n\t") -> str:
-    """Returns `text` with U+FFFD in place of invisible characters, and of those that change the direction of writing.
+    """Returns `text` with U+FFFD for each invisible character, and for each that changes the direction of writing.
 
     Characters in `kept` stay. Zero-width joiners are replaced, although some emoji, Persian and Hindi need them.
     """

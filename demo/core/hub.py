@@ -27,7 +27,7 @@ def reachable() -> bool:
 
 @lru_cache(maxsize=8)
 def _replies(address: str, minute: int) -> bool:
-    """Returns whether the address replies. It is asked once for each `minute`, which is a number."""
+    """Returns whether the address replies. A reply is cached, but only for the same `minute`, a running number."""
     try:
         urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PROBE_SECONDS).close()
     except urllib.error.HTTPError:  # an error page is a reply, too

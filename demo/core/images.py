@@ -77,7 +77,7 @@ _pillow_lock = threading.Lock()
 def _strict_pillow() -> Iterator[None]:
     """Makes Pillow raise an error for a picture above the limit of pixels, and hides all other warnings.
 
-    Pillow also checks what can be larger than the size in the header: a frame of a GIF, or a tile of a TIFF.
+    The limit also holds for what can be larger than the size in the header: a frame of a GIF, or a tile of a TIFF.
     """
     with _pillow_lock, warnings.catch_warnings(), mock.patch.object(Image, "MAX_IMAGE_PIXELS", limits.current().pixels):
         warnings.simplefilter("ignore")

@@ -77,5 +77,5 @@ def limits_from(environment: Mapping[str, str]) -> Limits:
 
 @cache
 def current() -> Limits:
-    """Returns the limits of this process. Its environment is read once. Raises BadInput."""
+    """Returns the limits of this process. Its environment is read once. Raises BadInput as `limits_from` does."""
     return limits_from(os.environ)

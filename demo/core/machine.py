@@ -80,7 +80,7 @@ class HostInfo(Machine):
 
 @dataclass(frozen=True)
 class GpuSample:
-    """The state of a GPU at one moment. None in a field: its driver (NVML) does not report this."""
+    """The state of a GPU at one moment. None in a field: the GPU's driver (NVML) does not report the value."""
 
     sm_clock_hz: float | None
     largest_sm_clock_hz: float | None

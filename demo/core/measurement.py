@@ -46,7 +46,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Roofline:
-    """What limits the time of a call: its least work, and how fast the device computes and copies."""
+    """What limits the time of a call: the least work it can take, and how fast the device computes and copies."""
 
     operations: int
     """Operations of one call in matrix products, convolutions and attention, from torch.utils.flop_counter."""
@@ -68,6 +68,7 @@ class Measurement:
     """What was measured for one model, eager or compiled: times of its calls, memory, profile.
 
     Eager and compiled are timed in turns, in blocks: a few calls each of eager, compiled, compiled and eager.
+    With the protocol 'as published' eager is timed first, then compiled.
     """
 
     wall_seconds: tuple[float, ...]
@@ -131,7 +132,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Pair:
-    """The measurements of eager and compiled, timed in turns."""
+    """The measurements of eager and compiled, timed in turns or, 'as published', one after the other."""
 
     eager: Measurement
     compiled: Measurement
@@ -210,7 +211,7 @@ class Compilation:
 
     @property
     def known_costs(self) -> dict[str, float]:
-        """Seconds of a first call by state of the compile cache: 'cold', or 'partly' if that is unknown, and 'warm'."""
+        """Seconds of a first call by compile cache: 'cold' (empty), or else 'partly' (partly filled); and 'warm'."""
         known = {"partly" if self.partly else "warm" if self.cache == "warm" else "cold": self.first_call_seconds}
         known |= {"cold": self.cold.first_call_seconds} if self.cold is not None else {}
         known |= {"warm": self.warm.first_call_seconds} if self.warm is not None else {}

@@ -41,7 +41,7 @@ FOLDS = ("machine", "compile", "timing")
 
 
 def unused_options(task: str) -> tuple[str, ...]:
-    """Returns the options that this task cannot use: ('prompt', 'tokens') for pictures, or an unknown task."""
+    """Returns the options that the task cannot use: ('prompt', 'tokens') for a task on pictures or an unknown task."""
     return BY_NAME[task].unused if task in BY_NAME else Task.unused
 
 
@@ -73,7 +73,7 @@ class Option:
         return f"--{self.name.replace('_', '-')}"
 
     def parse(self, value: Any) -> Any:
-        """Returns a number or text queries read from text, such as 4 for '4'; any other value unchanged."""
+        """Returns the number or text queries that a text stands for, such as 4 for '4'; any other value unchanged."""
         readers = {"whole": fmt.parse_whole, "number": fmt.parse_number, "queries": _parse_queries}
         return readers[self.kind](value) if self.kind in readers else value
 
@@ -102,7 +102,7 @@ class Option:
 
 
 def option(kind: str, default: Any, help: str, **facts: Any) -> Any:
-    """Returns a dataclass field that declares an option of `RunSpec`. `facts` are further fields of its `Option`."""
+    """Returns a dataclass field that declares an option of `RunSpec`. The arguments are fields of its `Option`."""
     metadata = {"kind": kind, "help": help, "timing": facts.get("fold") == "timing"}
     return field(default=default, metadata=metadata | facts)
 
@@ -116,7 +116,7 @@ def switch(help: str, **facts: Any) -> Any:
 
 
 def number(default: float | None, low: float, high: float, help: str, **facts: Any) -> Any:
-    """Returns a dataclass field with a number from `low` to `high`: a whole number if `low` is an int."""
+    """Returns a dataclass field that declares a numeric option, `low` to `high`: a whole number if `low` is an int."""
     kind = "whole" if isinstance(low, int) else "number"
     return option(kind, default, f"{help} From {low:g} to {high:g}.", low=low, high=high, **facts)
 

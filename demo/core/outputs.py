@@ -14,7 +14,7 @@ class Parity:
 
     verdict: Verdict
     max_abs_error: float | None
-    """Largest absolute difference between two output elements; None if not finite or not comparable."""
+    """Largest absolute difference between two output elements; None if not finite, or if `unknown`."""
     reason: str
     """A sentence that says which test decided the verdict."""
     task: dict[str, float] = field(default_factory=dict)
@@ -22,7 +22,7 @@ class Parity:
 
     @property
     def unknown(self) -> bool:
-        """Whether nobody knows if the outputs agree: not comparable, or further apart than roundings explain."""
+        """Whether nobody knows if the outputs agree: they cannot be compared, or are far apart but not surely wrong."""
         return self.verdict == "not comparable" and self.max_abs_error is None
 
 

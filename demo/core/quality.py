@@ -29,7 +29,7 @@ class Quality:
 
 
 def quality(result: RunResult) -> Quality | None:
-    """Returns the mark of a run's speed-up; None if it failed, has no speed-up or was recompiled."""
+    """Returns how reliable a run's speed-up is; None if the run failed, has no speed-up or was recompiled."""
     speedup = result.speedup
     if speedup is None or result.failure is not None or result.void:
         return None

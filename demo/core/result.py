@@ -76,7 +76,7 @@ class RunResult:
 
     @cached_property
     def own_figures(self) -> dict[str, ProcessFigure]:
-        """Times and speed-up of this run's own process alone, by the keys of `comparisons`."""
+        """Times and speed-up of this run's own process alone, by the same keys as `comparisons`."""
         figures: dict[str, ProcessFigure | None] = {}
         if self.eager is not None and self.compiled is not None:
             calls = Pair(self.eager, self.compiled, self.control_times)
@@ -110,7 +110,7 @@ class RunResult:
 
     @property
     def latencies(self) -> dict[str, float]:
-        """Seconds of one call: {'eager': 0.03, 'compiled': 0.02}. Without a speed-up: medians, of timed models only."""
+        """Seconds of one call: {'eager': 0.03, 'compiled': 0.02}. Without a speed-up: medians of what was timed."""
         if self.speedup is not None:
             return dict(zip(("eager", "compiled"), self.speedup.latencies, strict=True))
         sides = {"eager": self.eager, "compiled": self.compiled}
@@ -118,7 +118,7 @@ class RunResult:
 
     @property
     def answer_seconds(self) -> tuple[float, float] | None:
-        """Seconds in which a text model generates the whole text, eager and compiled; None for other models."""
+        """Seconds in which a text model generates the whole text, (eager, compiled); None if not measured."""
         first, step = self.comparisons.get(FIRST_TOKEN), self.speedup
         if first is None or step is None:
             return None
@@ -142,7 +142,7 @@ class RunResult:
 
     @property
     def outputs_unknown(self) -> bool:
-        """Whether the outputs of compiled may be right or wrong, because they could not be compared."""
+        """Whether the outputs of compiled may be right or wrong, because no comparison could tell."""
         return self.parity is None or self.parity.unknown
 
     @property
@@ -157,13 +157,13 @@ class RunResult:
         return sum(shares) / len(shares) if shares else None
 
     def as_processes(self) -> tuple[ProcessResult, ...]:
-        """Returns the earlier processes and this run's own, for a later run to pool; () if it must not use this run."""
+        """Returns the earlier processes and this run's own, for later runs to pool; () if those must not."""
         if self.speedup is None or self.void or self.oversubscribed or self.outputs_differ or self.status != "ok":
             return ()
         return (*self.earlier, ProcessResult(self.id, self.own_figures, self.threads))
 
     def break_even(self, compile_seconds: float) -> BreakEven | None:
-        """Returns when faster calls have saved `compile_seconds`; None without a speed-up, or if outputs differ."""
+        """Returns after how many calls `compile_seconds` are saved; None without a speed-up, or if outputs differ."""
         speedup = self.speedup
         if speedup is None or self.outputs_differ:
             return None
@@ -186,7 +186,7 @@ class RunResult:
         )
 
     def roofline_share(self, measured: Measurement) -> float | None:
-        """Returns the least possible time of a call over its measured median: 0.6; None if not known."""
+        """Returns the least possible time of a call divided by its measured median, such as 0.6; None if not known."""
         return None if self.roofline is None else self.roofline.least_seconds / measured.median_seconds
 
     @property

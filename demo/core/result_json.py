@@ -75,7 +75,7 @@ def dumps(result: RunResult) -> str:
 
 
 def from_json(data: dict[str, Any]) -> RunResult:
-    """Returns the result that `to_json` wrote. Raises ValueError for another version, or a missing or wrong value."""
+    """Returns the result that `to_json` wrote. Raises ValueError for a wrong `schema_version` or value."""
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
         raise ValueError(f"a result has schema_version {SCHEMA_VERSION}, this has {version}")

@@ -88,8 +88,8 @@ def paired_ratio(slow: Times, fast: Times) -> Interval:
 def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, apart: int = 1) -> Interval | None:
     """Returns the time of eager calls over that of `control`, which are eager calls, too. Without errors it is 1.
 
-    Returns None for fewer than two control blocks. Such a block has `calls` calls of `control`, and follows the first
-    block and every `apart`-th after it. It is compared with the eager calls just before and after it.
+    Returns None for fewer than two control blocks. Such a block has `calls` calls of `control`. It comes after the
+    first block of the timing, and after every `apart`-th further one. It is compared with the eager calls around it.
     """
     around = _split_blocks(eager[calls // 2 :], calls)[::apart].ravel()
     if min(len(around), len(control)) < 2 * calls:
@@ -100,7 +100,7 @@ def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, 
 def paired_seconds(slow: Times, fast: Times) -> tuple[float, float]:
     """Returns the seconds of one call of `slow` and of `fast`. The times at one index are a pair of `side_by_side`.
 
-    Both are geometric means over the pairs that `paired_ratio` keeps, so their quotient is its ratio.
+    Both are geometric means over the pairs that `paired_ratio` keeps. Their quotient is the ratio of `paired_ratio`.
     """
     above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
     kept = _kept_indices(above - below)
@@ -121,9 +121,9 @@ def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float)
     """Returns the ratio pooled from at least one process, with an interval that includes the spread between processes.
 
     - `deviation`: the spread that other runs showed, as the standard deviation of the logarithm of the ratio.
-    - `freedom`: the degrees of freedom of `deviation`; infinite if it is exact.
-    - The variance between `processes` is DerSimonian and Laird's (1986). It is averaged with that of the other runs,
-      weighted by degrees of freedom: Smyth's moderated variance (2004).
+    - `freedom`: the degrees of freedom of `deviation`; infinite if `deviation` is exact.
+    - The variance between `processes` is DerSimonian and Laird's (1986). It is averaged with the square of
+      `deviation`, weighted by degrees of freedom: Smyth's moderated variance (2004).
     - The weight of a process is the inverse of its variance, so a noisy process counts little.
     """
     logs = np.log([one.ratio for one in processes])
@@ -182,7 +182,7 @@ def _trimmed_mean(values: np.ndarray) -> tuple[float, float, float]:
 
 
 def t_quantile(freedom: float) -> float:
-    """Returns the 97.5 % quantile of Student's t: half the width of a 95 % interval, in standard errors."""
+    """Returns half a 95 % interval, in standard errors: the 97.5 % quantile of Student's t for degrees of `freedom`."""
     from scipy.special import stdtrit  # 0.1 s, which commands without a figure should not take
 
     return float(stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2))
@@ -208,8 +208,8 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
     - `floor`: how far two series of eager calls differed, 0.01 for 1 %. The interval reaches that far at least.
     - `taken`: whether other programs used cores. Both ends of the interval then move out by the factor `TAKEN_FACTOR`.
     - 'faster' and 'slower': the interval leaves out 1, and the ratio is more than 1 % away from 1.
-    - 'same': the 90 % interval lies within 3 % of 1 (an equivalence test). It is widened for `questions`, but not to
-      `floor`. Never if `taken`.
+    - 'same': the 90 % interval lies within 3 % of 1 (an equivalence test). This interval is widened for `questions`,
+      not for `floor`. If `taken`, the verdict is never 'same'.
     - 'unsure': otherwise. The interval then contains 1.
     """
     known = ratio if questions == 1 else _widen(ratio, questions)

@@ -42,7 +42,7 @@ PR_SET_DUMPABLE = 4
 
 
 def worker_environment(folder: str) -> dict[str, str]:
-    """Returns the variables of a process whose temporary files lie in `folder`."""
+    """Returns the environment variables of a process whose temporary files lie in `folder`."""
     environment = dict(os.environ)
     if limits.on_space():
         environment = {name: environment[name] for name in NEEDED if name in environment}

@@ -42,9 +42,9 @@ class SweepForecast:
 
 
 def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult]) -> Forecast | None:
-    """Returns how long a run will take; None if no run had its settings and the number of parameters is not known.
+    """Returns how long a run of `spec` will take; None if `earlier` has no such run and the model's size is not known.
 
-    - `checkpoint`: its entry in the catalogue; None if there is none.
+    - `checkpoint`: the catalogue's entry for the spec's checkpoint; None without an entry.
     - `earlier`: this machine's runs on the spec's device ('cpu' or 'cuda', not 'auto'), newest first.
     """
     alike: dict[str, Any] = {"text": (), "repeats": 1}  # neither changes the time of one process much
@@ -58,7 +58,7 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
 
 
 def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo) -> SweepForecast:
-    """Returns the sum of all forecasts. The device of each spec is 'cpu' or 'cuda'; `earlier` is newest first."""
+    """Returns the sum of the forecasts for specs with device 'cpu' or 'cuda'. `earlier`: any runs, newest first."""
     here = {device: on_this_machine(earlier, machine, device) for device in {spec.device for spec in specs}}
     unknown = Forecast(2 * SECONDS_WITHOUT_CALLS, 0)  # a checkpoint whose parameters nobody has counted
     found = [forecast(spec, find(spec.checkpoint), here[spec.device]) or unknown for spec in specs]
@@ -66,7 +66,7 @@ def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machi
 
 
 def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str) -> list[RunResult]:
-    """Returns the runs that were measured on this machine's `device`, 'cpu' or 'cuda'."""
+    """Returns the runs of `earlier` that were measured on this machine's `device`, 'cpu' or 'cuda'."""
     name = machine.gpu if device == "cuda" else machine.cpu
     return [
         run

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Files:
-    """The files that a run writes beside its result; None: not asked for."""
+    """The files that a run writes beside its result. None in a field: that file was not asked for."""
 
     trace: Path | None = None
     """The profiler's trace, for Perfetto."""
@@ -48,7 +48,7 @@ NO_FILES = Files()
 
 @dataclass
 class OngoingRun:
-    """A process of a run, while it goes on. If it gives no result, as after a crash, a method here makes one."""
+    """A process of a run, while it goes on. If the process gives no result, a method such as `as_crashed` makes one."""
 
     spec: RunSpec
     input_file: Path | None = None
@@ -73,7 +73,7 @@ class OngoingRun:
     def progress_after(self, elapsed: float, new: Progress | None = None) -> Progress:
         """Returns the latest progress with its times as of `elapsed`, in seconds since the run began.
 
-        `new` becomes the latest progress; None if none has come. The remaining time counts down, and at 0 becomes None.
+        `new`, unless it is None, becomes the latest progress. The remaining time counts down; at 0 it becomes None.
         """
         if new is not None:
             self.progress, self.progress_at = new, elapsed
@@ -84,7 +84,7 @@ class OngoingRun:
         return dataclasses.replace(latest, elapsed_seconds=elapsed, remaining_seconds=left, racing_seconds=racing)
 
     def job(self, folder: str) -> dict[str, Any]:
-        """Returns the message that starts the run in a process with this temporary folder. Raises OSError."""
+        """Returns the message that starts the run in a process whose temporary folder is `folder`. Raises OSError."""
         job = {name: getattr(self, name) for name in ("id", "started_at", "threads", "exactly")}
         files = vars(self.files) | {"input_file": self.input_file}
         job |= {name: str(file.resolve()) for name, file in files.items() if file is not None}
@@ -150,9 +150,9 @@ class OngoingRun:
 
 
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
-    """Adds the cost of a compile with an empty or a filled cache, if the result lacks it, from an earlier run.
+    """Adds from earlier runs the cost of a first call with an empty or filled cache, if the result lacks that cost.
 
-    A user's own model gets none, because its file may have changed. Raises HistoryError if the history cannot be read.
+    A user's own model gets no costs: its file may have changed. Raises HistoryError if the history cannot be read.
     """
     compilation = result.compilation
     if compilation is None or (compilation.cold and compilation.warm) or result.spec.task == OWN_MODEL:
@@ -204,7 +204,7 @@ def redact(result: RunResult) -> RunResult:
 
 
 def store(result: RunResult, history: History) -> RunResult:
-    """Stores the result and returns it, with a warning if it was not stored or the file of results was damaged."""
+    """Stores the result and returns it, with a warning if it was not stored or an unusable file was renamed."""
     try:
         notice = history.append(result)
     except HistoryError as error:

@@ -40,7 +40,7 @@ MAX_MESSAGE_CHARACTERS = 64_000_000
 
 
 class WorkerDied(RuntimeError):
-    """Raised if a process ends without a result. The message says why, without a full stop."""
+    """Raised if a process ends or hangs without a result. The message says why, without a full stop."""
 
 
 class Child:
@@ -74,7 +74,7 @@ class Child:
         return None
 
     def output(self) -> list[str]:
-        """Returns the lines of standard output. Call it after the process has ended: this moves its write position."""
+        """Returns the lines of standard output, after the process has ended: reading moves the position for writing."""
         self._output.seek(0)
         return self._output.read().decode(errors="replace").splitlines()
 

@@ -88,14 +88,14 @@ class Runner:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
 
         - `input_file`: the picture; None for a model that sees none.
-        - `cancel`: once set, the run ends as 'cancelled'. It also does if the generator is closed.
-        - `earlier`: processes that already count towards `spec.repeats`. At least one more runs.
+        - `cancel`: once set, the run ends as 'cancelled'. Closing the generator has the same effect.
+        - `earlier`: processes that already count towards `spec.repeats`. At least one more process runs.
         - `to_come`: how many runs the caller will start next. Spare workers are started for them.
         - `threads`: torch's threads on a CPU if the spec names none; a process takes fewer if other programs use cores.
-          None: the first process takes all free cores, later ones as many. If fewer are free then, no other starts.
+          None: the first process takes all free cores, later ones as many; repeats end if fewer cores are free then.
 
-        Each process's result is stored. The RunResult is the last, or the first that cannot count, such as a failure.
-        After `timeout_seconds` no other process starts. Raises BadInput if the first process refuses the spec.
+        Each process's result is stored. The RunResult is that of the last process. None starts after one that cannot
+        count, such as a failed one, or after `timeout_seconds`. Raises BadInput if the first process refuses the spec.
         """
         with self._one_at_a_time:
             started, exactly = time.monotonic(), threads is None
@@ -130,7 +130,10 @@ class Runner:
     def _run_one(
         self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: int, last: bool
     ) -> Iterator[Progress | RunResult]:
-        """Yields the progress of one process and, last, its result, which is already stored. Raises BadInput."""
+        """Yields the progress of one process and, last, its result, which is already stored. Raises BadInput.
+
+        `to_come`: how many processes of this run and later runs follow. `last`: whether no repeat of this run follows.
+        """
         marker = self._history.begin_run(run.as_interrupted()) if self._history is not None else None
         result: RunResult | BadInput | None = None
         try:
@@ -236,7 +239,7 @@ class Runner:
 
 
 def _over_repeats(progress: Progress, repeats: range, repeat: int, before: float) -> Progress:
-    """Turns one repeat's progress into that of the whole run, whose earlier repeats took `before` seconds."""
+    """Turns the progress of one `repeat` of `repeats` into that of the run. Earlier repeats took `before` seconds."""
     ended, to_come = repeat - repeats[0], repeats[-1] - repeat
     remaining = progress.remaining_seconds
     if to_come:  # how long the next processes take is known once one has ended

@@ -128,7 +128,7 @@ def _set_aside_unusable(path: Path, error: Exception) -> None:
 
 
 def _find_fault(path: Path) -> str:
-    """Returns 'damaged', 'version-2' (this program's, but older), or '' (usable, newer or another program's)."""
+    """Returns 'damaged'; 'version-2' for a file in that older format; '' for a usable, newer or unknown file."""
     try:
         with contextlib.closing(_connect(path)) as database:
             version, tables = _version(database)

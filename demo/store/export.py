@@ -99,7 +99,7 @@ def check_place(path: Path, what: str) -> None:
 
 
 def row(result: RunResult) -> dict[str, Any]:
-    """Returns a value for each column of `EXPORTED`; None if it was not measured or the task has no such option."""
+    """Returns a value for each column of `EXPORTED`; None for what was not measured or the task cannot use."""
     data, values = to_json(result), {}
     for name, (kind, path) in EXPORTED.items():
         value: Any = data
@@ -168,7 +168,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def escape_formula(value: Any) -> Any:
-    """Puts an apostrophe before a text that a spreadsheet would run, and makes carriage returns spaces."""
+    """Returns a text with an apostrophe before a formula, and spaces for carriage returns; other values unchanged."""
     if not isinstance(value, str):
         return value
     text = value.replace("\r", " ")  # the csv module does not quote \r, and readers end the line there

@@ -87,7 +87,7 @@ class History:
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> list[RunResult]:
-        """Returns the results of `each` as a list. A result takes up to a few hundred kilobytes of memory."""
+        """Returns the results that `each` yields, as a list. A result takes up to a few hundred kilobytes of memory."""
         return list(self.each(limit, search, checkpoints))
 
     def each(
@@ -95,8 +95,8 @@ class History:
     ) -> Iterator[RunResult]:
         """Yields the newest `limit` results (None: all), newest first. Skips and logs a row that cannot be read.
 
-        - `search`: words that a result's `_search_text` must all contain; '' for no condition. It looks into the newest
-          `MAX_SEARCHED` results. Raises BadInput for more than `MAX_WORDS` words.
+        - `search`: words that a result's `_search_text` must all contain; '' for no condition. Only the newest
+          `MAX_SEARCHED` results are searched. Raises BadInput for more than `MAX_WORDS` words.
         - `checkpoints`: only results of these checkpoints; None for all.
         """
         return islice(self._readable(search, checkpoints), limit)
@@ -115,7 +115,7 @@ class History:
                     _log.warning("%s: the row %r cannot be read and is skipped: %s", self.path, row[0], error)
 
     def count(self, search: str = "") -> int:
-        """Counts the results that `search` keeps as in `each`, also unreadable ones. Raises BadInput as `each` does."""
+        """Counts the results that match `search` (see `each`), also unreadable ones. Raises BadInput as `each` does."""
         return len(self._row_ids(search))
 
     def _row_ids(self, search: str, checkpoints: Collection[str] | None = None) -> list[int]:
@@ -159,7 +159,7 @@ class History:
     def reruns(self, like: RunResult, same_model: bool = False) -> list[StoredRun]:
         """Returns the newest stored runs with the device and torch version of `like`, without `like` itself.
 
-        `same_model`: also its checkpoint, batch size, mode and dtype. Runs that `dump_rerun` excludes are left out.
+        `same_model`: and with equal checkpoint, batch size, mode and dtype. Leaves out runs that `dump_rerun` excludes.
         """
         others = f"{_SAME_MACHINE} AND id <> :id AND typeof(rerun) = 'text'"
         others += f" AND {_SAME_MODEL}" if same_model else ""
@@ -210,7 +210,7 @@ class History:
             os.unlink(marker.name)
 
     def recover(self) -> None:
-        """Stores the runs in progress whose process has died."""
+        """Stores the result that `begin_run` wrote for each run whose process has died."""
         with contextlib.suppress(OSError, HistoryError):
             for path in sorted(self.running.glob("*.json")):
                 self._recover(path)
@@ -233,7 +233,7 @@ class History:
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
-        """Opens the database as `open_database` does. If that raises SetAside, the next `append` returns its message.
+        """Opens the database by `open_database`. After a SetAside the next `append` returns that exception's message.
 
         So the user learns of the renamed file even if a caller that only reads hides the error.
         """

@@ -40,7 +40,7 @@ def dataset_name() -> str:
 
 @contextmanager
 def open_history() -> Iterator[History]:
-    """Yields a `PushedHistory` if `dataset_name()` names a dataset, else a `History`. Raises BadInput as that does."""
+    """Yields a `PushedHistory` if `dataset_name()` is not ''; else a `History`. Raises BadInput for a wrong name."""
     if not (dataset := dataset_name()):
         yield History()
         return
@@ -51,7 +51,7 @@ def open_history() -> Iterator[History]:
 class PushedHistory(History):
     """A history that also pushes its results to a dataset on the Hugging Face Hub, every `EVERY_MINUTES` minutes.
 
-    A result becomes runs/DAY/ID.json and rows/DAY/ID.parquet; the latter only if it is not void (`RunResult.void`).
+    A result becomes runs/DAY/ID.json and, unless the result is void (`RunResult.void`), rows/DAY/ID.parquet.
     """
 
     def __init__(self, dataset: str) -> None:

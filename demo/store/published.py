@@ -40,8 +40,8 @@ _log = logging.getLogger(__name__)
 class PublishedRow:
     """One checkpoint's times on one device with one setting, from the Transformers guide or from this project.
 
-    A time is None if memory ran out. In the guide it is the mean of 300 calls, in this project one of
-    `RunResult.latencies`. In the guide's rows the fields after `speedup` have their defaults.
+    A time is None if memory ran out. In the guide a time is the mean of 300 calls, in this project one
+    of `RunResult.latencies`. In the guide's rows the fields after `speedup` have their defaults.
     """
 
     subset: str
@@ -92,7 +92,7 @@ _ROW = TypeAdapter(PublishedRow)
 
 
 def read_row(cells: Mapping[str, str]) -> PublishedRow:
-    """Returns the row of a CSV line, whose texts are given by column. Raises ValueError or KeyError if it is faulty."""
+    """Returns the row of a CSV line. `cells`: its texts by column. Raises ValueError or KeyError for a wrong line."""
     eager, compiled = (None if cells[name] == OOM else float(cells[name]) / 1e3 for name in ("eager_ms", "compiled_ms"))
     settings = json.loads(cells.get("settings") or "{}")
     if unknown := settings.keys() - OPTIONS.keys():
@@ -120,15 +120,15 @@ def all_rows() -> tuple[PublishedRow, ...]:
 def faults() -> list[dict[str, Any]]:
     """Returns the known faults of the guide, each a dict with 'id', 'note', 'source' and 'rows'.
 
-    - 'source': the place in the guide.
-    - 'rows': values by column. A row with all of them has the fault. None: a fault of the text or of whole tables.
+    - 'note': the fault, as a sentence. 'source': its place in the guide.
+    - 'rows': values by column; rows with all these values have the fault. None: the text or whole tables have it.
     """
     return list(json.loads((_GUIDE_FOLDER / "faults.json").read_text(encoding="utf-8")))
 
 
 @cache
 def sources() -> list[dict[str, str]]:
-    """Returns where the guide's tables come from: dicts with 'what' and 'where'."""
+    """Returns where the guide's tables come from: dicts with 'what' (a description) and 'where' (an address)."""
     return list(json.loads((_GUIDE_FOLDER / "sources.json").read_text(encoding="utf-8")))
 
 
@@ -176,7 +176,7 @@ def values(rows: Iterable[PublishedRow], column: str) -> list[Any]:
 
 
 def record(row: PublishedRow) -> dict[str, Any]:
-    """Returns a row as a dict for JSON: times in milliseconds or 'OOM', None for an unknown value."""
+    """Returns a dict for JSON with `COLUMNS`, 'origin' and 'notes'. Times are milliseconds or 'OOM'; None: unknown."""
     values: dict[str, Any] = {"origin": MEASURED if row.measured else "published"}
     for name in COLUMNS:
         value = getattr(row, name.replace("_ms", "_seconds"))
@@ -249,7 +249,7 @@ def setting_words(row: PublishedRow) -> list[str]:
 
 
 def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
-    """Returns the title of a subset: 'torch 2.0.1' in the guide, 'Measured here: float16, freezing' in our tables."""
+    """Returns the title of a subset: 'torch 2.0.1' of the guide, 'Measured here: float16, freezing' of this project."""
     row = next(row for row in rows if row.subset == subset)
     settings = [name for name in (row.mode, row.dtype) if name not in ("default", "float32")]
     measured = ", ".join([*settings, *setting_words(row)])

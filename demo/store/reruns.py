@@ -52,7 +52,7 @@ def compiled_spec(spec: RunSpec) -> RunSpec:
 
 
 def versions(result: RunResult) -> tuple[object, ...]:
-    """Returns what may change the speed: versions, number of threads, vector instructions; () if not known."""
+    """Returns what may change the speed: software versions, threads, vector instructions; () if not known."""
     machine = result.environment
     if machine is None:
         return ()
@@ -71,8 +71,8 @@ def rerun_of(result: RunResult) -> StoredRun | None:
 def dump_rerun(result: RunResult) -> str | None:
     """Returns the JSON of a `StoredRun`; None if no later result may use the run.
 
-    Not used are runs that failed or have no speed-up, and those whose compiled outputs differ from eager's (wrong code
-    may be fast). Nor are runs of a user's own model, because its file may change.
+    None for runs that failed or have no speed-up, for runs whose compiled outputs differ from eager's (wrong code may
+    be fast), and for runs of a user's own model (its file may change).
     """
     rerun = rerun_of(result)
     if rerun is None or result.status != "ok" or result.spec.task == OWN_MODEL or rerun.settings[-1] == "differ":
@@ -91,11 +91,12 @@ def load_rerun(text: bytes) -> StoredRun | None:
 def earlier_processes(
     result: RunResult, stored: Iterable[StoredRun], deleted: Sequence[ProcessResult] = ()
 ) -> tuple[ProcessResult, ...]:
-    """Returns the earlier processes over which the speed-up of `result` is pooled, too; oldest first.
+    """Returns the earlier processes whose speed-ups are pooled with that of `result`.
 
     - `stored`: runs of the history, newest first. Those with the settings of `result` count; timing options may differ.
     - `deleted`: earlier processes of the same repeated run that are not stored. Those with the same threads count.
-    - At most the newest `MOST_PROCESSES` - 1 are returned; () if `result` has no speed-up.
+    - Order: first `deleted`, then `stored`, oldest first. Only the last `MOST_PROCESSES` - 1 of them are returned.
+    - () if `result` has no speed-up.
     """
     own = rerun_of(result)
     if own is None:
