@@ -148,8 +148,8 @@ TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100)
 def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
     """Returns a chart with a row for each run: its speed-up and 95 % interval. Returns None if no run has a speed-up.
 
-    `runs` maps the label of a row, as HTML, to the run's speed-up; None leaves the row empty. A speed-up with the
-    verdict 'unsure' is drawn as an interval without a point.
+    `runs` maps a label in HTML, one for each row, to the speed-up of the run; None leaves the row empty. A speed-up
+    with the verdict 'unsure' is drawn as an interval without a point.
     """
     points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
     if not points:
@@ -308,9 +308,9 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
     """Returns a bar chart of the time from process start to first output, one bar for each way to run a model.
 
-    `ways` maps the name of each way to the seconds of its bar's four parts: {'import': 2.1, ...}. They must be those
-    with a filled compile cache, since the chart's text says so. Returns None for {}. `source`: further lines of that
-    text.
+    `ways` maps the name of each way to the four parts of its bar, from left to right: the title of a part, such as
+    'import', to its seconds. The times must be taken with a filled compile cache, since the chart's text says so.
+    `source`: further lines of the text below the chart. Returns None if `ways` is empty.
     """
     if not ways:
         return None

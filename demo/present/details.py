@@ -47,7 +47,7 @@ def _variant_heads(result: RunResult) -> list[str]:
 
 
 def calls(result: RunResult) -> Part | None:
-    """Returns statistics of the timed calls of eager and compiled; for a text model also the time to a first token."""
+    """Returns statistics of the timed calls, and a text model's time to a first token; None without a speed-up."""
     if result.speedup is None:
         return None
     sides = [side for *_, side in naming.variants(result)]
@@ -136,7 +136,7 @@ def _share(share: float | None) -> str:
 
 
 def compilation(result: RunResult) -> Part | None:
-    """Returns the graph breaks, fallbacks to eager, recompiles and CUDA graphs of a run."""
+    """Returns the graph breaks, fallbacks to eager, recompiles and CUDA graphs of a run; None if they are unknown."""
     found = result.compilation
     if found is None:
         return None
@@ -170,9 +170,9 @@ def _how_compiled(result: RunResult, compiled: Compilation) -> str:
 
 
 def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
-    """Returns rows for places in the model's code: 'Graph break 1' for `kind` 'Graph break', the place, torch's reason.
+    """Returns a row for each of `places` in the model's code: a name like 'Graph break 1', the place, torch's reason.
 
-    torch's hints follow in a row of their own, unless an earlier place had the same hints.
+    The name begins with `kind`. torch's hints follow in a row of their own, unless an earlier place had the same hints.
     """
     rows, hints = [], set()
     for number, place in enumerate(places, 1):
@@ -188,7 +188,7 @@ def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
 
 
 def outputs(result: RunResult) -> Part | None:
-    """Returns whether the raw outputs of eager and compiled match, with the largest difference between them."""
+    """Returns whether the raw outputs of eager and compiled match, and their largest difference; None if unknown."""
     parity = result.parity
     if parity is None:
         return None
@@ -280,7 +280,8 @@ def _first_to_last(ascending: Sequence[str]) -> str:
 def costs(result: RunResult) -> Part | None:
     """Returns what compiling costs, with a column for each known state of the compile cache, such as empty or filled.
 
-    It has the first call's time, its parts, and after how many calls compiling pays. Returns None without a speed-up.
+    The lines are the time of the first call, the parts of this time, and after how many calls compiling pays. Returns
+    None for a run without a speed-up.
     """
     found = result.compilation
     if found is None or result.speedup is None:
@@ -356,7 +357,7 @@ def request(result: RunResult) -> Part | None:
 
 
 def guide(result: RunResult) -> Part | None:
-    """Returns a comparison with the table in the Transformers guide on torch.compile."""
+    """Returns a comparison with the Transformers guide on torch.compile; None if the guide has no such run."""
     texts = compare_with_guide(result)
     return Part("Compared with the published table", texts) if texts else None
 

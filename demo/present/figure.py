@@ -58,7 +58,7 @@ def layout(
     """Adds a title, the lines of `source` below the chart, fonts and margins to `figure`, and returns it.
 
     `left`, `right` and `top` are margins and `plot` is the height of the plot itself, all in pixels. `words` are the
-    chart's values as text for screen readers. They read the title, `words` and `source`.
+    chart's values as text. Screen readers read the title, `words` and `source`.
     """
     lines = [line for text in source for line in textwrap.wrap(text, SOURCE_LETTERS, break_long_words=False)]
     bottom = 34 + 17 * len(lines)
@@ -92,7 +92,7 @@ def _without_html(label: str) -> str:
 
 
 def time_scale(seconds: Iterable[float | None]) -> tuple[float, str]:
-    """Returns factor and unit of a time axis: (1, 's') if the longest time is 1 s or more, else (1000, 'ms')."""
+    """Returns factor and unit of an axis for `seconds`: (1, 's') if the longest is 1 s or more, else (1000, 'ms')."""
     longest = max((value for value in seconds if value is not None), default=0.0)
     return (1.0, "s") if longest >= 1 else (fmt.milliseconds(1.0), "ms")
 

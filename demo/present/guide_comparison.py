@@ -12,8 +12,8 @@ from demo.store import published
 def compare_with_guide(result: RunResult) -> list[str]:
     """Returns sentences that compare the run with the guide: the speed-ups of both, and how the settings differ.
 
-    Example: 'On the A100 with torch 2.0.1 the guide saw 1.52×.' Returns [] if the guide lacks this checkpoint, mode and
-    batch size. Also returns [] for a run without a speed-up, unless it ran out of memory.
+    Example: 'On the A100 with torch 2.0.1 the guide saw 1.52×.' Returns [] if no row of the guide has the run's
+    checkpoint, mode and batch size. Also returns [] for a run without a speed-up, unless the run ran out of memory.
     """
     spec = result.spec
     rows = [

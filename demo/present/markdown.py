@@ -35,7 +35,7 @@ def of_run(result: RunResult) -> str:
 
 
 def of_predictions(result: RunResult) -> list[str]:
-    """Returns plain sentences: whether eager and compiled predict the same, and a warning if that may mean nothing."""
+    """Returns sentences: whether eager and compiled predict the same, and a warning if predictions may mean nothing."""
     image = result.image
     beyond = bool(result.predictions) and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None)
     texts = details.agreement(result), DRAWN_ONLY if beyond else "", details.text_difference(result)

@@ -44,7 +44,7 @@ def short(checkpoint: str) -> str:
 
 
 def where(result: RunResult) -> str:
-    """Returns the name of the device: 'Tesla T4'; only 'cuda' or 'cpu' if the run ended before that was known."""
+    """Returns the device's name: 'Tesla T4'; 'cuda', 'cpu' or 'auto' if the run ended before the name was known."""
     return result.environment.device_name if result.environment else result.spec.device
 
 
@@ -75,7 +75,7 @@ def run_settings(result: RunResult) -> str:
 
 
 def settings_list(spec: RunSpec) -> list[str]:
-    """Returns batch size, mode and dtype, then each option that differs from its default, on-off options last."""
+    """Returns batch size, mode and dtype, then most options that differ from their defaults, on-off options last."""
     parts = [f"batch {spec.batch_size}"] if spec.unit != "call" else []
     parts += [spec.mode, spec.dtype]
     for option in sorted(OPTIONS.values(), key=lambda option: option.kind == "switch"):

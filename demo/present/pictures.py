@@ -65,8 +65,8 @@ def annotate(
 ) -> Annotation:
     """Returns the picture `preview` with the boxes or segments that `variant` predicted, by falling score or area.
 
-    Boxes are in pixels of the picture that the model got, `info`. `predictions` has both variants, so that a label has
-    the same colour for both. Raises ValueError for a mask that cannot be read.
+    The predicted boxes are in pixels of the picture that the model got; `info` has its size. `predictions` has both
+    variants, so that a label has the same colour for both. Raises ValueError for a mask that cannot be read.
     """
     seen, side = Annotation(_enlarge(preview), [], {}), predictions[variant]
     colours = label_colours(thing.label for one in predictions.values() for thing in one.boxes or one.segments or ())
@@ -85,8 +85,8 @@ def annotate_difference(
 ) -> Annotation | None:
     """Returns the picture `preview` with the differences between eager and compiled marked; None if there are none.
 
-    Marks each pixel whose label changed, or each box without a counterpart: one with the same label and an intersection
-    over union of `SAME_IOU` or more. Scores do not count. Raises ValueError for a mask that cannot be read.
+    Marks each pixel whose label differs, or each box without a counterpart. A counterpart has the same label, any
+    score, and an intersection over union of `SAME_IOU` or more. Raises ValueError for a mask that cannot be read.
     """
     seen = Annotation(_enlarge(preview), [], {})
     if eager.segments is not None and compiled.segments is not None:

@@ -53,7 +53,7 @@ _STYLE = f"""<style>
 
 @dataclass(frozen=True)
 class Line:
-    """A line in the picture, of eager or compiled. Times are in seconds from the start of the race."""
+    """The line of eager or of compiled in the chart of a race. Times are in seconds from the start of the race."""
 
     kind: str
     """CSS classes: 'eager', 'compiled', or 'compiled kept' for compiled with a compile cache that was filled before."""
@@ -137,7 +137,7 @@ def horizon(lines: Sequence[Line]) -> float:
 
 
 def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
-    """Returns the race of a run in progress as SVG, in real time from the start of the compile."""
+    """Returns the race of a run in progress as SVG, in real time since compiling began. `size`: a key of `WIDTHS`."""
     now, first = progress.racing_seconds or 0.0, progress.first_seconds
     waits = f"compiling for {fmt.duration(now)}" if now else "comes next"
     if first is not None:
@@ -178,8 +178,8 @@ def _svg(
 ) -> str:
     """Returns the race as SVG: each line is drawn up to the time `now`, on an axis from 0 to `end`, all in seconds.
 
-    `scale`: the text at the end of the axis. `size`: a key of `WIDTHS`. `source`: a last line of text, '' for none.
-    `plays`: whether an animation draws the lines.
+    `title`: the text above the lines. `scale`: the text at the end of the axis. `size`: a key of `WIDTHS`. `source`: a
+    last line of text, '' for none. `plays`: whether an animation draws the lines.
     """
     width = WIDTHS[size]
     right, indent = width - 10, LEFT + 30

@@ -52,8 +52,8 @@ _TEMPLATES = jinja2.Environment(
 def script(result: RunResult) -> str:
     """Returns a program that times the model of `result` again, eager and compiled in turns, and compares the outputs.
 
-    The program of a failed run fails the same way, for a bug report. Raises BadInput for a text with random weights,
-    and for an option outside `APPLIED` that does more than change the timing.
+    The program of a failed run fails the same way, for a bug report. Raises BadInput for a run with random weights and
+    a text or prompt, and for a run that sets an option outside `APPLIED`, except options that only change the timing.
     """
     for name in result.spec.departures():
         if not (name in APPLIED or OPTIONS[name].timing):
@@ -92,7 +92,7 @@ def change(spec: RunSpec) -> str:
 
 
 def needs_folder(spec: RunSpec) -> bool:
-    """Returns whether the program reads files of this project (weights, a config), and so must start in its folder."""
+    """Returns whether the program of `script` reads files of this project, and so must start in its folder."""
     checkpoint = catalog.find(spec.checkpoint)
     return checkpoint is not None and (checkpoint.bundled or spec.weights == "random" or _has_own_config(checkpoint))
 

@@ -123,7 +123,7 @@ def title(result: RunResult) -> str:
 
 
 def speedup(result: RunResult) -> str:
-    """Returns '1.44×', or '0.80×' if compiled is slower; without a clear verdict 'too noisy to tell' or the like."""
+    """Returns '1.44×' (faster) or '0.80×' (slower), else `answer`: 'no difference', 'too noisy to tell', ''."""
     found = _comparison(result)
     return answer(result) if found is None else _ratio(found) or answer(result)
 
@@ -159,7 +159,10 @@ def with_ends(text: str, interval: Interval) -> str:
 
 
 def in_one_line(result: RunResult) -> str:
-    """Returns 'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes, ...)'."""
+    """Returns 'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes, ...)'.
+
+    Returns '' for a run that failed or has no speed-up.
+    """
     found = _comparison(result)
     if found is None:
         return ""

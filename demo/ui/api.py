@@ -60,8 +60,8 @@ def _endpoint(
 ) -> Callable[..., dict[str, Any]]:
     """Returns a function for `gr.api` with the parameters `arguments`. It calls `function` with a dict of their values.
 
-    The dict maps each argument's name to its value, and "request" to gradio's request. By the signature and the
-    docstring of the returned function, gradio describes the endpoint and makes an MCP tool of it.
+    The dict maps each argument's name to its value, and "request" to gradio's request. gradio describes the endpoint
+    and its MCP tool by the returned function's `name`, signature and docstring, which begins with `description`.
     """
     everything = (("request", gr.Request, inspect.Parameter.empty), *arguments)
 
@@ -83,7 +83,7 @@ def _endpoint(
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Turns an exception into a gr.Error. Shows the text of BadInput and HistoryError; logs any other and hides it."""
+    """Turns an exception into a gr.Error. Keeps the text of BadInput and HistoryError; other texts are only logged."""
     try:
         yield
     except (BadInput, HistoryError) as error:

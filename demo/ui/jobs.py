@@ -140,7 +140,7 @@ class Work:
             self._ended.wait(UPDATE_SECONDS)
 
     def outcome(self) -> Any:
-        """Returns the result or the exception of the work, or None. Sets `delivered` if the work has ended."""
+        """Returns the work's result or exception; None without either. Sets `delivered` if the work has ended."""
         self.delivered = self.ended
         return self._outcome
 
@@ -303,7 +303,7 @@ class BestSearch(Series):
     """The time for the search's runs, without the time in the queue."""
 
     def __post_init__(self) -> None:
-        """Reads the stored runs and prepares the search. Raises BadInput and HistoryError."""
+        """Reads the stored runs, or raises HistoryError, and prepares the search, or raises BadInput."""
         stored = self.history.all(MAX_STORED, checkpoints={self.spec.checkpoint})
         machine, image = machine_of(self.runner), self.image or PICTURE
         self.search = Search(self.spec, machine, stored, image, self.other_formats, self.minutes)
@@ -325,7 +325,7 @@ def machine_of(runner: Runner) -> HostInfo:
 class Supervisor:
     """Starts runs, searches and sweeps, one at a time for each visitor, and keeps the latest one of each visitor.
 
-    A client can make up visitors, so a start is refused while `limits.current().queue` other works go on.
+    A client can make up visitors. So a start is refused while `limits.current().queue` works of other visitors go on.
     """
 
     def __init__(self) -> None:

@@ -106,7 +106,7 @@ class BestPane(WorkView):
         return self._show_progress(going) | self._show_cells(going) | changes
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """Returns updates that show the visitor's search on a new page, unless its link asks for something else."""
+        """Returns updates that show the visitor's search on a new page, unless the page's link asks otherwise."""
         tab = self._tab
         going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:
@@ -187,7 +187,7 @@ def _row(row: Row, table: BestTable) -> list[Any]:
 
 
 def _crossover(table: BestTable) -> go.Figure | None:
-    """Returns the chart of total time over calls; None for fewer than two measured ways to run the model."""
+    """Returns the chart of total time by number of calls; None for fewer than two measured ways to run the model."""
     lines = [
         WayLine(fmt.capital(best_words.name(row.way)), _kind(row, table), start, row.seconds)
         for row in table.rows

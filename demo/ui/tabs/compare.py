@@ -37,9 +37,9 @@ def conclusion(results: Sequence[RunResult]) -> str:
 
 
 def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
-    """Returns the speed-up of each run. Its key is a label in HTML, its value None for a run without a speed-up.
+    """Maps the label of each run, in HTML, to the run's speed-up; to None if the run failed or has no speed-up.
 
-    The label holds the run's letter, its speed-up in words, and its settings that not all runs share.
+    A label holds the run's letter, the speed-up in words, and those settings of the run that not all runs share.
     """
     apart = [naming.settings_list(one.spec) for one in results]
     intervals = {}

@@ -59,7 +59,7 @@ class WorkView:
         return self.works.of(visitor_name(visitor, request.session_hash))
 
     def _start(self, request: gr.Request, visitor: str | None, make: Callable[[str], Work]) -> dict[Any, Any]:
-        """Starts the work that `make` returns for the visitor's id. Returns updates that show its start or refusal."""
+        """Starts the work that `make` returns for the visitor's id. Returns updates that show the start or refusal."""
         name = visitor_name(visitor, request.session_hash)
         work = result_or_error(lambda: self.works.start(make(name)))
         return self._show_refusal(error_card(work)) if isinstance(work, Exception) else self._show_start(work)
@@ -71,12 +71,12 @@ class WorkView:
         return gr.update(interactive=False)
 
     def _watch_after(self, event: Any) -> Any:
-        """Connects events that show progress and end of `work_shown`, which `event` sets. Returns the last of them."""
+        """Connects events that show progress and end of `work_shown`, which `event` sets. Returns the last event."""
         followed = event.then(self._follow, self.work_shown, self._live, **EVENT_OPTIONS)
         return followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
 
     def _follow(self, request: gr.Request, going: Any) -> Iterator[dict[Any, Any]]:
-        """Yields updates until the work ends or has an early result. Closing the page does not end the work."""
+        """Yields updates until the work ends or has an `early_result`. Closing the page does not end the work."""
         if going is None or going.ended or going.early_result is not None:
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
             return
@@ -94,7 +94,7 @@ class WorkView:
         return {}
 
     def _over(self, request: gr.Request, going: Any) -> dict[Any, Any]:
-        """Returns updates that show the work's end; no change if only the connection broke and the work goes on."""
+        """Returns updates that show the work's end; no change if the work goes on and only the connection broke."""
         if going is None or not going.ended:
             return {self._ending[0]: gr.skip()}
         return self._show_end(going)

@@ -107,7 +107,7 @@ def _option_field(option: Option) -> gr.components.Component:
 
 
 def _text_fields() -> dict[str, gr.components.Component]:
-    """Returns the input fields of text generation, by name. The style sheet shows these or the picture's field."""
+    """Returns the fields "prompt" and "tokens". The style sheet shows them for text models, else the picture field."""
     prompt = gr.Textbox(catalog.PROMPT, label="Prompt", lines=3, elem_id="prompt")
     gr.Examples(list(PROMPTS), prompt, label="Examples", elem_id="prompts", api_visibility="private")
     allowed = OPTIONS["tokens"]
@@ -144,7 +144,7 @@ def spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
 
 
 def read_spec(values: dict[str, Any]) -> RunSpec:
-    """Returns the spec of `values`, the fields' values by name, as the browser sent them. Raises BadInput."""
+    """Returns the spec of `values`: the fields' values by name, from the browser. Raises BadInput for a wrong value."""
     empty = {name for name in (*OPTIONAL, "tokens") if values[name] is None or not str(values[name]).strip()}
     # ignored: these fields are hidden, so their values were meant for another checkpoint
     hidden = {"image", *unused_options(values["task"])}
@@ -222,7 +222,7 @@ class Form:
         return notes | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else notes
 
     def with_picture_of(self, info: ImageInfo | None) -> dict[Any, Any]:
-        """Returns updates that put a stored run's picture into the form, or name it in a note if it is no example."""
+        """Returns updates that put a stored run's picture into the form; if it is no example, a note says its name."""
         picture = find_picture(info.sha256) if info is not None else None
         if info is None or picture:
             return self.with_picture(picture)

@@ -76,7 +76,7 @@ def doubts(spec: RunSpec) -> list[str]:
 
 
 def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, spec: RunSpec, query: str) -> Markup:
-    """Returns as HTML how long a run will take, and sentences on useless settings. "Copy link" copies `query`."""
+    """Returns as HTML how long a run will take, and which settings are useless. A button copies the link `query`."""
     text, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
         text = f"About {fmt.rounded_duration(expected.seconds)}"

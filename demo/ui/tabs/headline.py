@@ -60,12 +60,12 @@ def failure(result: RunResult, ways_out: str = "") -> Markup:
 
 
 def both_sizes(draw: Callable[[str], str]) -> Markup:
-    """Draws a picture for each key of `race.WIDTHS`, a wide page and a phone. The style sheet shows one of the two."""
+    """Returns what `draw` returns for "wide" (a page) and "narrow" (a phone). The style sheet shows one of the two."""
     return Markup("".join(map(draw, race.WIDTHS)))
 
 
 def race_of(result: RunResult, plays: bool) -> Markup:
-    """Returns a chart of eager's and compiled's total time over the calls, animated if `plays`; '' if there is none."""
+    """Returns a result's race, calls answered over time, animated if `plays`; '' for a result without a race."""
     return both_sizes(lambda size: race.of_result(result, size, plays=plays))
 
 

@@ -124,7 +124,7 @@ class HistoryTab:
     # ---- the table
 
     def _show(self, search: Any, selected: Any, request: gr.Request) -> dict[Any, Any]:
-        """Returns updates that list the runs found, newest first. Selected runs stay selected if they are stored."""
+        """Returns updates that list the runs that match `search`, newest first. Keeps selected runs that are stored."""
         search = str(search or "")
         self._history.recover()
         try:
@@ -177,7 +177,8 @@ class HistoryTab:
     def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> dict[Any, Any]:
         """Returns updates that compare the runs named in the page's address, or hide the comparison if it names none.
 
-        `query` is that of the address, `chosen` that of the comparison shown. No change if both name the same runs.
+        `query` is the query of the address. `chosen` is the query of the comparison that is shown, '' for none. Nothing
+        changes if both name the same runs.
         """
         ids = links.read_query(query).get(COMPARE, "")
         if ids == links.read_query(chosen).get(COMPARE, ""):
@@ -207,7 +208,7 @@ class HistoryTab:
         return path, tables.status(message)
 
     def _delete(self, selected: Any, search: str, request: gr.Request) -> dict[Any, Any]:
-        """Deletes the selected runs. `selected` is [] if the visitor did not confirm."""
+        """Deletes the selected runs and returns updates of the tab. `selected` is [] if the visitor did not confirm."""
         try:
             deleted = self._history.delete(_ids(selected)) if selected and self._may_delete else 0
         except (HistoryError, BadInput) as error:

@@ -70,7 +70,7 @@ def run_summary(result: RunResult) -> str:
 
 
 def read_choices(tab: str) -> str:
-    """Returns JavaScript that sets an event's first input to the address's query; to '' if the tab shows it already."""
+    """Returns JavaScript that makes the address's query an event's first input, or '' if `tab` has the same choices."""
     return f"(_, ...rest) => [window.address.readChoices({tab!r}), ...rest]"
 
 
@@ -82,8 +82,8 @@ def write_choices(tab: str) -> str:
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     """Returns the spec that a link's query asks for; None if it has none of `FIELDS`. Raises BadInput for wrong values.
 
-    If the query names no checkpoint, takes `checkpoint`. If it then names another task, takes the first checkpoint of
-    that task. A text or prompt that the model needs and the query lacks is `catalog.QUERIES` or `catalog.PROMPT`.
+    A query without a checkpoint means `checkpoint`; if the query names another task, it means the first checkpoint of
+    that task. A model that needs a text or a prompt gets `catalog.QUERIES` or `catalog.PROMPT` if the query has none.
     """
     values: dict[str, Any] = {name: query[name] for name in FIELDS if name in query}
     if not values:

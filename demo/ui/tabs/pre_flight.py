@@ -45,7 +45,7 @@ class PreFlight(Series):
 
 
 class PreFlightScreen(WorkView):
-    """The button for key 0, and the table that its press shows in the result pane."""
+    """The button for key 0, and the table that a press of the button shows in the result pane."""
 
     def __init__(self, run_tab: RunTab, presets: Callable[[HostInfo], dict[str, RunSpec]]) -> None:
         """`presets` returns the settings of each preset on a machine, by the preset's name."""
@@ -92,7 +92,7 @@ def screen(going: PreFlight) -> Markup:
 
 
 def _row(going: PreFlight, place: int) -> tuple[str, str, str]:
-    """Returns key and name, state and facts of a preset: ("1  Segformer", "ready", "2.0× · a run takes 40 s")."""
+    """Returns name, state and facts of preset `place`, from 0: ("1  Segformer", "ready", "2.0× · a run takes 40 s")."""
     cell = going.cells[place]
     name = f"{place + 1}  {going.names[place]}"
     if cell.refused:

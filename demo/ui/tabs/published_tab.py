@@ -80,7 +80,7 @@ class PublishedTab:
     def _update(self, request: gr.Request, query: str, *held: str) -> list[Any]:
         """Returns the query for the page's address, then updates of the lists, then of `outputs`.
 
-        The address's `query` chooses the rows. If it is '', the present values of the lists, `held`, do so.
+        The address's `query` chooses the rows. If `query` is '', `held` does so: the present values of the lists.
         """
         if query:
             address = links.read_query(query)
@@ -93,7 +93,7 @@ class PublishedTab:
         return [urlencode(in_address), *lists, *outputs]
 
     def _press(self, rows: Sequence[PublishedRow], event: gr.EventData) -> tuple[str, Any]:
-        """Returns the values of `pressed` and `scope`: the row's query and no change, or '' and why it cannot run."""
+        """Returns the new `pressed` and `scope`: the row's query and no change, or '' and why the row cannot run."""
         place, _ = tables.pressed_place(event)
         if not 0 <= place < len(rows):
             return "", gr.skip()
@@ -104,9 +104,9 @@ class PublishedTab:
 
 
 def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
-    """Returns what the drop-down lists offer, their values, and the updates of `PublishedTab.outputs`.
+    """Returns what the drop-down lists offer, the value of each list, and the updates of `PublishedTab.outputs`.
 
-    `values` maps a list's name to the wanted value. If the list does not offer it, its value is ALL: no filter.
+    `values` maps a list's name to the wanted value. A value that the list does not offer becomes ALL: no filter.
     """
     every = published.all_rows()
     choices = _choices(every, values["subset"])
@@ -138,7 +138,7 @@ def _table(rows: Sequence[PublishedRow]) -> dict[str, Any]:
 
 
 def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
-    """Returns what each list offers. Offers only those GPUs, batch sizes and tasks that have rows in `subset`."""
+    """Returns what each drop-down list offers: all tables, and the GPUs, batch sizes and tasks that `subset` has."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
     every = ("All", ALL)
@@ -178,7 +178,7 @@ def _line(row: PublishedRow) -> list[tables.Cell]:
 def query_of(row: PublishedRow) -> str:
     """Returns the query of a link that fills the form with this row's settings.
 
-    Raises BadInput if they are not possible here, such as a mode that the installed torch lacks.
+    Raises BadInput if the settings are not possible here, such as a mode that the installed torch lacks.
     """
     settings: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
     if row.measured:

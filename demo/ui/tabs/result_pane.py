@@ -48,12 +48,12 @@ NO_DIFFERENCE = "There is no difference to draw."
 class ResultPane:
     """The right side of the tab Run.
 
-    While `live`, the progress of a run, or `best`, a search, is visible, the style sheet hides everything below it. The
-    hidden content stays in the page, to be shown again if a run is refused.
+    While `live` (the progress of a run) or `best` (a search) is visible, the style sheet hides the content below these
+    two. The hidden content stays in the page, to be shown again if a run is refused.
     """
 
     def __init__(self, checkpoint: str) -> None:
-        """Makes the pane of a page that opens. It asks whether `checkpoint` is worth compiling."""
+        """Makes the pane of a page that opens. The pane asks whether `checkpoint` is worth compiling."""
         self.notice = gr.HTML(visible=False, elem_id="notice", apply_default_css=False)
         """A note or a refusal above the previous content."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
@@ -97,7 +97,7 @@ class ResultPane:
         return {part: gr.update(visible=False) for part in self._parts if part is not self.top} | {self.top: html}
 
     def result(self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None) -> dict[Any, Any]:
-        """Returns updates that show a result. `stored` says whether the history holds it."""
+        """Returns updates that show a result and offer its `files`. `stored`: whether the history holds the result."""
         below = self._folds_of(result) | self._to_take(result, files)
         words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
         again = gr.update(value=words, visible=stored and can_repeat(result, machine))
@@ -217,7 +217,7 @@ class Outputs:
         return column | hidden | {component: gr.update(visible=True, **values[component]) for component in values}
 
     def _values(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
-        """Returns what the components show of `seen`. Raises ValueError or ArithmeticError for damaged data."""
+        """Returns what components show of predictions, `seen`. Raises ValueError or ArithmeticError for bad data."""
         if seen["eager"].text is not None:
             return self._texts(result, seen)
         if seen["eager"].labels is not None:
@@ -245,7 +245,7 @@ class Outputs:
         return values
 
     def _marks(self, info: ImageInfo, seen: Mapping[str, Predictions]) -> Values:
-        """Returns pictures with boxes or masks: one for each model, these two under a slider, and their difference."""
+        """Returns pictures with boxes or masks: one for each model, both under a slider, and one of the differences."""
         preview, values = decode_preview(info.preview_jpeg), Values()
         pair, noun = [], "segment" if seen["eager"].boxes is None else "object"
         for variant, component in self.marked.items():
@@ -287,7 +287,8 @@ def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
     """Returns the spec for the button Repeat: one more process, or all processes again if the run gave no figures.
 
-    Raises BadInput if the result is not of `machine` and its versions: one verdict cannot mix them. None: no check.
+    Raises BadInput if the result is from another machine than `machine`, or from other versions of torch and the like:
+    one verdict cannot mix these. If `machine` is None, this is not checked.
     """
     spec = result.spec
     if result.as_processes():
@@ -300,7 +301,7 @@ def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
 def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None:
     """Returns the path of the run's picture: an example, or the form's picture `in_form`. None for text generation.
 
-    A run that ended before it read its picture gets the form's. Raises BadInput if neither fits or the form has none.
+    If the run ended before it read its picture, returns the form's picture. Raises BadInput if the picture is not here.
     """
     if not result.spec.sees_picture:
         return None

@@ -262,7 +262,7 @@ class RunTab(WorkView):
     def _repeat(
         self, request: gr.Request, visitor: str | None, id: str, in_form: dict[str, Any] | None
     ) -> dict[Any, Any]:
-        """Runs a stored result's settings in one more process. `in_form` is the picture that the form holds."""
+        """Runs the settings of the stored run `id` in one more process. `in_form`: the picture in the form."""
 
         def one_more_process(name: str) -> Job:
             result = self.history.get(str(id))
@@ -276,8 +276,8 @@ class RunTab(WorkView):
     def show_recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
         """Returns updates that show the latest stored run with the form's settings, marked as recorded.
 
-        While a run of the visitor goes on, its settings count. If a run with them is stored, cancels the one that goes
-        on; the page then shows the stored one. Otherwise nothing changes.
+        While a run of the visitor goes on, the settings of that run count instead of the form's. If a stored run has
+        them, the visitor's run is cancelled, and the page then shows the stored run. If none has, nothing changes.
         """
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
@@ -371,9 +371,9 @@ class RunTab(WorkView):
         return updates | links.fill_form(form, spec) | {form.inputs["image"]: picture}
 
     def open(self, id: str, work: Work | None) -> dict[Any, Any]:
-        """Returns updates of `showing`: the stored run, or a card that says why it cannot be shown.
+        """Returns updates of `showing` that show the stored run `id`, or a card that says why it cannot be shown.
 
-        `work` is what the visitor started last. If it is this run, its trace and package can be downloaded.
+        `work` is what the visitor started last. If that is this run, the run's trace and package can be downloaded.
         """
         self.history.recover()
         result = result_or_error(lambda: self.history.get(id))
@@ -396,7 +396,7 @@ class RunTab(WorkView):
     def open_from(
         self, tabs: gr.Tabs, message: gr.Markdown, id: str, request: gr.Request, visitor: str | None
     ) -> dict[Any, Any]:
-        """Returns updates that open a stored run from another tab, or a `message` while the visitor's run goes on."""
+        """Returns updates that open the stored run `id`. While the visitor's run goes on, `message` says so instead."""
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
             sentence = "A run of yours is going on and has the stage. Open this one when it has ended."

@@ -92,7 +92,7 @@ class SweepTab(WorkView):
         self._wire(tab, presets)
 
     def arrive(self, blocks: gr.Blocks) -> None:
-        """Shows the visitor's sweep when the page `blocks` opens. Call it once."""
+        """Connects the event that shows the visitor's sweep when the page `blocks` opens. Call this method once."""
         outputs = [*self._beginning, *self.axes.values(), self._weights]
         self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, outputs, **EVENT_OPTIONS))
 
@@ -120,7 +120,7 @@ class SweepTab(WorkView):
         return {self.status: card, self.work_shown: None}
 
     def _sweep(self, values: Iterable[Any], visitor: str = "") -> Sweep:
-        """Returns the sweep that `values` ask for, not started. Raises BadInput and HistoryError."""
+        """Returns the sweep that `values` ask for, not begun. Raises BadInput, or HistoryError for unreadable runs."""
         *axes, weights, fresh = values
         settings = {"weights": weights, "text": catalog.QUERIES, "prompt": catalog.PROMPT}
         specs = make_specs(dict(zip(self.axes, axes, strict=True)) | settings)
@@ -286,7 +286,7 @@ def _choices_of(preset: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _file(cells: Sequence[Cell], ending: str) -> str:
-    """Writes the cells as a table into a file with this `ending`, which gradio can serve, and returns its path."""
+    """Writes the cells as a table into a file that gradio can serve. Returns its path. `ending`: ".csv" or ".json"."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"sweep{ending}"
         write_table(path, cells)

@@ -31,7 +31,7 @@ def cell(content: Any) -> Cell:
 
 
 def make_table(elem_id: str, label: str, columns: Sequence[str], max_height: int = 640, **more: Any) -> gr.Dataframe:
-    """Returns a read-only table, hidden until `update` gives it rows. `max_height` is in pixels."""
+    """Returns a read-only table, hidden until `update` fills it. `max_height`: pixels. `more`: for gr.Dataframe."""
     return gr.Dataframe(
         headers=list(columns),
         elem_id=elem_id,
@@ -78,7 +78,7 @@ def pressed_row(event: gr.EventData) -> list[Any]:
 
 
 def pressed_place(event: gr.EventData) -> tuple[int, int]:
-    """Returns the index of the pressed row in the rows that `update` got, and of the column; (-1, -1) for none."""
+    """Returns the indices of the pressed row (among the rows that `update` got) and column; (-1, -1) for none."""
     match event._data:
         case {"index": [int(row), int(column)]}:
             return row, column

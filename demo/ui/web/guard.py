@@ -58,7 +58,7 @@ class Guard:
             await JSONResponse({"detail": f"The server cannot take this request. {words}"}, 400)(scope, receive, send)
 
     def _refuse_other_sites(self, scope: Scope) -> None:
-        """Raises Refusal if the request names another host, or comes from another site's page."""
+        """Raises Refusal if a request names another host, or comes from another site's page and is not GET or HEAD."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         # an IP address as the host is safe: DNS rebinding needs a name
