@@ -105,7 +105,7 @@ def others_share() -> float | None:
 
 
 def _relatives_seconds() -> float:
-    """Returns CPU seconds of this program's other processes. A worker counts the app's; the app its descendants'."""
+    """Returns CPU seconds: called in a worker, those of the app's process; in the app, those of all that it started."""
     own, a_second = os.getpid(), os.sysconf("SC_CLK_TCK")
     if app := os.environ.get(APP_VARIABLE):
         with contextlib.suppress(OSError):  # hidden from other processes

@@ -102,9 +102,9 @@ def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bo
 
 
 def lines_of(result: RunResult) -> list[Line]:
-    """Returns the lines of the race: one for eager, and one for compiled with each known state of the compile cache.
+    """Returns the lines of the chart of calls over time: one for eager, and one for each measured start of compiled.
 
-    One such state is 'from nothing' (an empty cache). Returns [] if it is not known whether compiling pays.
+    A start is 'from nothing' (an empty cache) or 'with a kept cache'. [] if it is not known whether compiling pays.
     """
     speedup, compilation = result.speedup, result.compilation
     if speedup is None or compilation is None:

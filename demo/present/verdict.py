@@ -123,7 +123,7 @@ def title(result: RunResult) -> str:
 
 
 def speedup(result: RunResult) -> str:
-    """Returns '1.44×' (faster) or '0.80×' (slower), else `answer`: 'no difference', 'too noisy to tell', ''."""
+    """Returns '1.44×' if compiled is faster, '0.80×' if slower, else the words of `answer`; '' without a speed-up."""
     found = _comparison(result)
     return answer(result) if found is None else _ratio(found) or answer(result)
 

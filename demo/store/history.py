@@ -210,7 +210,7 @@ class History:
             os.unlink(marker.name)
 
     def recover(self) -> None:
-        """Stores the result that `begin_run` wrote for each run whose process has died."""
+        """Stores an 'interrupted' result, which `begin_run` wrote in advance, for each run whose process has died."""
         with contextlib.suppress(OSError, HistoryError):
             for path in sorted(self.running.glob("*.json")):
                 self._recover(path)

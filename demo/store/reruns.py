@@ -93,8 +93,9 @@ def earlier_processes(
 ) -> tuple[ProcessResult, ...]:
     """Returns the earlier processes whose speed-ups are pooled with that of `result`.
 
-    - `stored`: runs of the history, newest first. Those with the settings of `result` count; timing options may differ.
-    - `deleted`: earlier processes of the same repeated run that are not stored. Those with the same threads count.
+    - `stored`: runs of the history, newest first. Used if their settings equal those of `result`, timing options aside.
+    - `deleted`: earlier processes of the same repeated run that are not stored. Used if their number of threads is the
+      same.
     - Order: first `deleted`, then `stored`, oldest first. Only the last `MOST_PROCESSES` - 1 of them are returned.
     - () if `result` has no speed-up.
     """

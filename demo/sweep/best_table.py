@@ -118,7 +118,7 @@ class Row:
     """1 + the number of ways that are better; None if the way cannot win, or is not measured yet."""
 
     def first_answer(self, state: str) -> float | None:
-        """Returns the seconds from a process's start to its first output, if known. `state` is 'nothing' or 'next'."""
+        """Returns a process's seconds to its first output, from an empty cache ('nothing') or a filled one ('next')."""
         parts = self.first_answers.get(state)
         return None if parts is None else sum(parts.values())
 

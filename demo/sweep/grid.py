@@ -201,7 +201,7 @@ _COLUMNS = {"model": "string", **export.COLUMN_TYPES, "value": "string"}
 
 
 def record(cell: Cell) -> dict[str, Any]:
-    """Returns a finished cell as a table row by column: an export's columns, the model's family, the cell's text."""
+    """Returns a finished cell's row, a value by column: an export's columns, the model's family, the cell's text."""
     known = catalog.find(cell.spec.checkpoint)
     result = cell.result or RunResult("", "", "failed", cell.spec)
     return {

@@ -66,9 +66,9 @@ class Decoding:
         return logits
 
     def decode(self, model: Any) -> torch.Tensor:
-        """Calls the model for the answer's next token. Returns the token's logits, [batch, 1, vocabulary].
+        """Generates the next token of the text in this object. Returns the token's logits, [batch, 1, vocabulary].
 
-        Before the call, a complete answer is cut to its first token.
+        A text that is complete starts again from its first token, so that any number of calls can be timed.
         """
         if self.step == self.steps:
             self.restart()
@@ -209,8 +209,8 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
 def _check_cache(workload: TextWorkload) -> None:
     """Raises BadInput if a decoding step with the cache fails, or its logits differ from a call without a cache.
 
-    Examples: an encoder, or a model that ignores the cache or keeps other state. Or a mask that does not fit a cache
-    longer than the text, or a tokenizer with more tokens than the model.
+    Causes: an encoder; a model that ignores the cache or keeps other state; a mask that does not fit a cache longer
+    than the text; a tokenizer with more tokens than the model.
     """
     model, why = workload.model, ""
     try:

@@ -67,7 +67,7 @@ class Messages(dict[str, "asyncio.Queue[Any]"]):
 
 
 class Queue(gradio.queueing.Queue):
-    """gradio's queue. If a page's stream of messages breaks off, the page's calls end only if no new stream opens."""
+    """gradio's queue, but the calls of a page whose stream of messages breaks off go on if a new stream opens soon."""
 
     async def clean_events(self, *, session_hash: str | None = None, event_id: str | None = None) -> None:
         if session_hash is None:
