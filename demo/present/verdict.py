@@ -100,13 +100,15 @@ def factor(interval: Interval) -> str:
 def answer(result: RunResult) -> str:
     """Returns the verdict in short: '1.5× faster', 'no difference'; '' for a run that failed or has no speed-up.
 
-    Without a clear verdict: 'too noisy to tell' or the like. After a poor measurement: '3× faster (rough)'.
+    Without a clear verdict: 'too noisy to tell' or so. In doubt: '3× faster (rough)', '3× faster (wrong outputs)'.
     """
     found, mark = _comparison(result), quality(result)
     if found is None:
         return ""
     rough = mark is not None and mark.mark == "rough" and found.verdict != "unsure"
-    return f"{_answer(found)} (rough)" if rough else _answer(found)
+    doubt = "wrong outputs" if result.outputs_differ else "outputs not compared" if result.outputs_unknown else ""
+    doubt = doubt or ("rough" if rough else "")
+    return f"{_answer(found)} ({doubt})" if doubt else _answer(found)
 
 
 def _answer(found: Comparison) -> str:
@@ -125,7 +127,9 @@ def title(result: RunResult) -> str:
 def speedup(result: RunResult) -> str:
     """Returns '1.44×' if compiled is faster, '0.80×' if slower, else the words of `answer`; '' without a speed-up."""
     found = _comparison(result)
-    return answer(result) if found is None else _ratio(found) or answer(result)
+    if found is None or not (ratio := _ratio(found)):
+        return answer(result)
+    return f"{ratio} (wrong outputs)" if result.outputs_differ else ratio
 
 
 def _ratio(found: Comparison) -> str:

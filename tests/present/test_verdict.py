@@ -112,6 +112,13 @@ def test_each_known_start_has_its_break_even(changes: dict[str, Any], pays: str)
     assert re.sub(r"\s", " ", verdict.worth(result)) == pays
 
 
+def test_wrong_outputs_stand_beside_the_speed_up_in_short() -> None:
+    wrong, unknown = (ok_result(parity=parity) for parity in (DIFFER, UNKNOWN))
+    assert verdict.answer(wrong).endswith("× faster (wrong outputs)")
+    assert verdict.answer(unknown).endswith("× faster (outputs not compared)")
+    assert verdict.speedup(wrong) == f"{verdict.speedup(unknown)} (wrong outputs)"
+
+
 def test_no_break_even_stands_anywhere_if_it_is_not_known() -> None:
     for result in (ok_result(compilation=BOTH, parity=DIFFER), ok_result(compilation=VOID)):
         assert race.lines_of(result) == []
