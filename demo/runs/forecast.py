@@ -42,17 +42,19 @@ class SweepForecast:
 
 
 def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult]) -> Forecast | None:
-    """Returns how long a run of `spec` will take; None if `earlier` has no such run and the model's size is not known.
+    """Returns how long a run of `spec` will take; None if that is not known.
+
+    Without such a run in `earlier`, it needs the model's size and a device other than 'auto'.
 
     - `checkpoint`: the catalogue's entry for the spec's checkpoint; None without an entry.
-    - `earlier`: this machine's runs on the spec's device ('cpu' or 'cuda', not 'auto'), newest first.
+    - `earlier`: this machine's runs on the spec's device, newest first; [] for device 'auto'.
     """
     alike: dict[str, Any] = {"text": (), "repeats": 1}  # neither changes the time of one process much
     asked = dataclasses.replace(spec, **alike)
     same = [run for run in earlier if run.speedup and dataclasses.replace(run.spec, **alike) == asked][:NEWEST]
     if same:
         return Forecast(spec.repeats * statistics.median(run.elapsed_seconds for run in same), len(same))
-    if checkpoint is None or not checkpoint.parameters:
+    if checkpoint is None or not checkpoint.parameters or spec.device == "auto":  # 'auto': the machine is not known yet
         return None
     return Forecast(_seconds_by_parameters(spec, checkpoint), 0)
 

@@ -61,3 +61,7 @@ def test_a_sweep_takes_as_long_as_its_runs() -> None:
     assert forecast_sweep(specs, earlier, samples.MACHINE) == SweepForecast(3, pytest.approx(50 + rough.seconds), 1)
     unknown = [RunSpec("somebody/model", "image-classification", device="cpu")]
     assert forecast_sweep(unknown, [], samples.MACHINE).guessed == 1
+
+
+def test_none_before_the_machine_is_known():
+    assert forecast(RunSpec(VIT.id, VIT.task), VIT, []) is None
