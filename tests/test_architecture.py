@@ -116,7 +116,6 @@ def test_the_program_imports_nothing_of_the_tools_and_the_tests() -> None:
 ONE_MEANING = {
     "add_to": "adds a command to the command line",
     "agreement": "a task's sentence on how far two predictions agree",
-    "COLUMNS": "the titles of a table's columns",
     "difference": "a task's sentence on where two predictions differ",
     "load": "loads a task's model and input",
     "main": "what a process does",

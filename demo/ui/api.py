@@ -1,12 +1,11 @@
 """The four endpoints of the API: `/benchmark`, `/best`, `/history` and `/published`."""
 
 import contextlib
-import inspect
-import logging
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import gradio as gr
 from gradio import FileData
@@ -18,20 +17,21 @@ from demo.core.result_json import to_json
 from demo.present import naming, verdict
 from demo.runs.runner import Runner
 from demo.store import export, published
-from demo.store.history import History, HistoryError
+from demo.store.history import History
 from demo.sweep import best_way, best_words
 from demo.tasks.registry import BY_NAME
 from demo.ui.jobs import BestSearch, RunQueue, Supervisor
 from demo.ui.tabs.form import default_picture, uploaded_file
 
-_log = logging.getLogger(__name__)
 
-Argument = tuple[str, Any, Any]
-"""The name, the annotation and the default of an endpoint's argument."""
-MODEL: tuple[Argument, ...] = (
-    ("checkpoint", str, catalog.DEFAULT),
-    ("task", Literal[TASKS] | None, None),
-    ("image", FileData, None),  # not FileData | None: gradio's MCP tools would no longer see that it is a file
+def _argument(name: str, annotation: Any, default: Any) -> Parameter:
+    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, default=default)
+
+
+MODEL = (
+    _argument("checkpoint", str, catalog.DEFAULT),
+    _argument("task", Literal[TASKS] | None, None),
+    _argument("image", FileData, None),  # not FileData | None: gradio's MCP tools would not see that it is a file
 )
 HELP = {
     "checkpoint": 'One of the catalogue, such as "shapes-vit", or any id of the Hub with safetensors weights.',
@@ -45,53 +45,33 @@ HELP = {
 }
 
 
-def _option(name: str) -> Argument:
+def _option(name: str) -> Parameter:
     option = OPTIONS[name]
     if option.kind == "queries":
-        return name, str, ""
-    if option.kind == "choice":
-        return name, Literal[option.values], option.default
-    kind = {"switch": bool, "whole": int, "number": float, "passage": str}[option.kind]
-    return name, kind | None if option.default is None else kind, option.default
+        return _argument(name, str, "")
+    kind = Literal[option.values] if option.kind == "choice" else get_type_hints(RunSpec)[name]
+    return _argument(name, kind, option.default)
 
 
 def _endpoint(
-    name: str, function: Callable[[dict[str, Any]], dict[str, Any]], description: str, *arguments: Argument
+    name: str, function: Callable[[dict[str, Any]], dict[str, Any]], description: str, *arguments: Parameter
 ) -> Callable[..., dict[str, Any]]:
     """Returns a function for `gr.api` with the parameters `arguments`. It calls `function` with a dict of their values.
 
     The dict maps each argument's name to its value, and "request" to gradio's request. gradio describes the endpoint
     and its MCP tool by the returned function's `name`, signature and docstring, which begins with `description`.
     """
-    everything = (("request", gr.Request, inspect.Parameter.empty), *arguments)
+    every = [_argument("request", gr.Request, Parameter.empty), *arguments]
+    signature = Signature(every, return_annotation="dict[str, Any]")  # as text: described as any JSON
 
     def endpoint(*values: Any) -> dict[str, Any]:
-        with _refusals():
-            return function({name: value for (name, *_), value in zip(everything, values, strict=True)})
+        return function(signature.bind(*values).arguments)
 
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    signature = inspect.Signature(
-        [inspect.Parameter(name, kind, annotation=type, default=default) for name, type, default in everything],
-        return_annotation="dict[str, Any]",  # as text: gradio then describes the answer as any JSON
-    )
     endpoint.__name__ = name
     endpoint.__signature__ = signature  # type: ignore[attr-defined]
-    endpoint.__annotations__ = {name: type for name, type, _ in everything} | {"return": signature.return_annotation}
-    endpoint.__doc__ = "\n".join([description, "Args:", *(f"    {name}: {HELP[name]}" for name, *_ in arguments)])
+    endpoint.__annotations__ = {one.name: one.annotation for one in every} | {"return": signature.return_annotation}
+    endpoint.__doc__ = "\n".join([description, "Args:", *(f"    {one.name}: {HELP[one.name]}" for one in arguments)])
     return endpoint
-
-
-@contextlib.contextmanager
-def _refusals() -> Iterator[None]:
-    """Turns an exception into a gr.Error. Keeps the text of BadInput and HistoryError; other texts are only logged."""
-    try:
-        yield
-    except (BadInput, HistoryError) as error:
-        raise gr.Error(fmt.redact(str(error)), print_exception=False) from error
-    except Exception as error:
-        _log.exception("a run failed inside the API")
-        sentence = "The server met an error that it did not expect; it is in its log."
-        raise gr.Error(sentence, print_exception=False) from error
 
 
 def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
@@ -100,11 +80,7 @@ def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
     `values`: the arguments by name. The path is None for a model that takes no picture. Raises BadInput for wrong
     values.
     """
-    options = {
-        name: values[name]
-        for name, option in OPTIONS.items()
-        if name in values and (values[name] is not None or option.default not in (None, ()))
-    }
+    options = {name: values[name] for name in OPTIONS if values.get(name) is not None}
     spec = catalog.make_spec(values["checkpoint"], values["task"] or None, **options)
     image = values["image"]
     if not spec.sees_picture:
@@ -144,7 +120,7 @@ def make_benchmark(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, A
         whole = not over_mcp if values["whole"] is None else values["whole"]
         return _whole(result) if whole else export.row(result)
 
-    arguments = [*MODEL, ("whole", bool | None, None), *map(_option, OPTIONS)]
+    arguments = [*MODEL, _argument("whole", bool | None, None), *map(_option, OPTIONS)]
     return _endpoint("benchmark", benchmark, ABOUT_BENCHMARK, *arguments)
 
 
@@ -176,7 +152,7 @@ def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[...
             raise problem
         return {"complete": work.search.complete, **best_words.as_json(work.search.table())}
 
-    limits: list[Argument] = [("minutes", float, best_way.MINUTES), ("other_formats", bool, False)]
+    limits = [_argument("minutes", float, best_way.MINUTES), _argument("other_formats", bool, False)]
     return _endpoint("best", best, ABOUT_BEST, *MODEL, *limits, *map(_option, BEST_OPTIONS))
 
 
@@ -198,17 +174,16 @@ def make_history(stored: History) -> Callable[..., list[dict[str, Any]]]:
             limit: The most runs to list, 1 to 200.
             whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
         """
-        with _refusals():
-            if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LISTED:
-                raise BadInput(f"The limit must be a whole number from 1 to {MAX_LISTED}. Given: {str(limit)[:80]}.")
-            stored.recover()
-            if id:
-                result = stored.get(str(id))
-                if result is None:
-                    raise BadInput(f"No stored run has the id {str(id)[:80]!r}.")
-                return [_whole(result)]
-            results = stored.all(limit, str(search or ""))
-            return [_whole(result) if whole else export.row(result) for result in results]
+        if type(limit) is not int or not 1 <= limit <= MAX_LISTED:
+            raise BadInput(f"The limit must be a whole number from 1 to {MAX_LISTED}. Given: {fmt.excerpt(limit)}.")
+        stored.recover()
+        if id:
+            result = stored.get(id)
+            if result is None:
+                raise BadInput(f"No stored run has the id {fmt.excerpt(id)}.")
+            return [_whole(result)]
+        results = stored.all(limit, search)
+        return [_whole(result) if whole else export.row(result) for result in results]
 
     return history
 
@@ -235,10 +210,9 @@ def published_table(
         task: "image-classification", "object-detection" or "image-segmentation"; default: all.
         model: A part of a model's name or checkpoint, such as "vit" or "facebook/detr"; default: all.
     """
-    with _refusals():
-        rows = published.select(published.all_rows(), subset, gpu, batch_size, task, model)
-        return {
-            "rows": [published.record(row) for row in rows],
-            "faults": published.faults(),
-            "sources": published.sources(),
-        }
+    rows = published.select(published.all_rows(), subset, gpu, batch_size, task, model)
+    return {
+        "rows": [published.record(row) for row in rows],
+        "faults": published.faults(),
+        "sources": published.sources(),
+    }

@@ -6,7 +6,6 @@ visitor's id, which the browser keeps.
 
 import hashlib
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -259,11 +258,11 @@ class Series(Work):
 
     def _note(self, event: Event) -> None:
         super()._note(event)
-        self.runs_ended += isinstance(event, Done)
-        result = event.cell.result if isinstance(event, Done) else None
-        interrupted = result is not None and result.status == "interrupted"  # the app ends, so no later run can finish
-        unwatched = limits.on_space() and time.monotonic() - self._watched_at > UNWATCHED_SECONDS
-        if interrupted or unwatched:
+        if isinstance(event, Done):
+            self.runs_ended += 1
+            if event.cell.result is not None and event.cell.result.status == "interrupted":
+                self.cancel()  # the app ends, so no later run can finish
+        if limits.on_space() and time.monotonic() - self._watched_at > UNWATCHED_SECONDS:
             self.cancel()
 
     def _next_turn(self) -> AbstractContextManager[Iterator[int]]:
@@ -272,7 +271,7 @@ class Series(Work):
 
 @dataclass(eq=False)
 class Sweep(Series):
-    cells: tuple[Cell, ...]
+    cells: list[Cell]
     stored: list[RunResult]
     """Earlier runs, newest first, from which `forecast` estimates the time."""
 
@@ -284,8 +283,7 @@ class Sweep(Series):
 
     def _note(self, event: Event) -> None:
         if isinstance(event, Done):
-            # a new tuple, because a page may read the old one at this moment
-            self.cells = (*self.cells[: event.place], event.cell, *self.cells[event.place + 1 :])
+            self.cells[event.place] = event.cell
             if event.cell.result is not None:
                 self.stored.insert(0, event.cell.result)
         super()._note(event)
@@ -365,11 +363,9 @@ class Supervisor:
         return self._works.get(visitor)
 
 
-def visitor_name(kept: object, session: str | None) -> str:
-    """Returns the visitor's id: `kept`, which the browser sent, if this is an id of 32 hexadecimal digits.
+def visitor_name(kept: str | None, session: str | None) -> str:
+    """Returns the visitor's id: `kept`, which the browser sent.
 
-    Otherwise makes an id from gradio's `session`, since a new page may start a run before it has received an id.
+    Without it, makes an id from gradio's `session`, since a new page may start a run before it has received an id.
     """
-    if isinstance(kept, str) and re.fullmatch("[0-9a-f]{32}", kept):
-        return kept
-    return hashlib.sha256((session or "").encode()).hexdigest()[:32]
+    return kept or hashlib.sha256((session or "").encode()).hexdigest()[:32]

@@ -72,7 +72,7 @@ def press(page: Page, component: Any, *values: Any, event: str = "click", reques
 
 def press_row(page: Page, table: Any, *values: Any, row: Any = (), place: Any = (0, 1), request: Any = None) -> Any:
     """Returns the updates for a press on a cell: `row` has the values of its row, `place` is (row, column)."""
-    data = {"index": list(place), "row_value": list(row)}
+    data = {"index": list(place), "value": None, "row_value": list(row)}
     return press(page, table, *values, event="select", request=request, data=data)
 
 

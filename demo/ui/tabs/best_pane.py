@@ -26,8 +26,6 @@ from demo.ui.tabs.live_strip import doing
 from demo.ui.tabs.result_pane import code_to_copy
 from demo.ui.tabs.run_tab import RunTab
 
-COLUMNS = ("Way", "Rank", *list(best_words.COLUMNS.values())[1:])
-
 
 class BestPane(WorkView):
     """The components of a search in the result pane, and their events. Make it after `RunTab`."""
@@ -36,7 +34,7 @@ class BestPane(WorkView):
         self._tab = run_tab
         with run_tab.pane.best:
             self.head = gr.Markdown(elem_id="best-head")
-            self.table = tables.make_table("best-table", "Ways; press a row to see its run", COLUMNS)
+            self.table = tables.make_table("best-table", "Ways; press a row to see its run")
             self.code = code_to_copy(label="The lines of code for this way", visible=False)
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
@@ -123,7 +121,7 @@ class BestPane(WorkView):
 
     def _show_cells(self, going: BestSearch) -> dict[Any, Any]:
         table = going.search.table()
-        return {self.table: tables.update(COLUMNS, [_row(row, table) for row in table.rows])}
+        return {self.table: tables.update(_row(row, table) for row in table.rows)}
 
     def _show_end(self, going: BestSearch) -> dict[Any, Any]:
         updates, problem = self._tab.form.pressable(running=False) | self._answer(going), going.outcome()
@@ -131,10 +129,9 @@ class BestPane(WorkView):
             updates[self._tab.pane.notice] = gr.update(value=error_card(problem), visible=True)
         return updates
 
-    def _open(self, going: BestSearch | None, event: gr.EventData, request: gr.Request) -> str:
-        way = next(iter(tables.pressed_row(event)), None)
+    def _open(self, going: BestSearch | None, event: gr.SelectData) -> str:
         rows = going.search.table().rows if going is not None else ()
-        run = next((row.result for row in rows if best_words.cells(row)["way"] == way), None)
+        run = next((row.result for row in rows if best_words.cells(row)["way"] == event.row_value[0]), None)
         return links.run_summary(run) if run is not None else ""
 
 
@@ -167,23 +164,23 @@ def _doing(going: BestSearch) -> str:
     return "Choosing what to try next"
 
 
-def _row(row: Row, table: BestTable) -> list[Any]:
-    """Returns the cells of a row: bold for the winner, grey for what cannot win."""
+def _row(row: Row, table: BestTable) -> dict[str, tables.Cell]:
+    """Returns the cells of a row by title: bold for the winner, grey for what cannot win."""
+    style = tables.BOLD if _kind(row, table) == "winner" else tables.MUTED if row.out else ""
     words = best_words.cells(row)
-    wins = table.winner is not None and row.way == table.winner.way
-    style = tables.BOLD if wins else tables.MUTED if row.out else ""
-    words["rank"] = str(row.rank or tables.UNKNOWN)
-    values = {
-        "way": words["way"],
-        "rank": row.rank,
+    numbers = {
         "speedup": row.speedup.ratio if row.speedup is not None else None,
         "seconds": row.seconds,
         "nothing": row.first_answer("nothing"),
         "next": row.first_answer("next"),
         "memory": row.memory_bytes,
-        "agreement": words["agreement"],
     }
-    return [tables.Cell(value, words[name], style) for name, value in values.items()]
+    cells = {
+        title: tables.Cell(numbers.get(name, words[name]), words[name], style)
+        for name, title in best_words.COLUMNS.items()
+    }
+    rank = tables.Cell(row.rank, str(row.rank or tables.UNKNOWN), style)
+    return {"Way": cells.pop("Way"), "Rank": rank, **cells}
 
 
 def _crossover(table: BestTable) -> go.Figure | None:

@@ -2,7 +2,6 @@
 
 import html
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from demo.core import format as fmt, stats
@@ -51,8 +50,8 @@ def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
     return intervals
 
 
-def rows(results: Sequence[RunResult]) -> list[list[str]]:
-    """Returns the rows of a table: a name, then a cell for each run, '–' for no value."""
+def rows(results: Sequence[RunResult]) -> list[dict[str, str]]:
+    """Returns the rows of a table by title: what a row tells, then a cell for each run, '–' for no value."""
     table = [["Started (UTC)", *(fmt.minute(result.started_at) for result in results)]]
     facts = list(map(_facts, results))
     for name in facts[0]:
@@ -64,7 +63,8 @@ def rows(results: Sequence[RunResult]) -> list[list[str]]:
         cells = [figure(result) for result in results]
         if any(cells):
             table.append([name, *cells])
-    return [[cell or "–" for cell in row] for row in table]
+    titles = ("Figure", *LETTERS)
+    return [dict(zip(titles, (cell or "–" for cell in row), strict=False)) for row in table]
 
 
 def _differences(results: Sequence[RunResult]) -> str:
@@ -135,8 +135,8 @@ def _first_call(result: RunResult) -> str:
 
 FIGURES: dict[str, Callable[[RunResult], str]] = {
     "Result": outcome,
-    "Eager latency": partial(_latency, variant="eager"),
-    "Compiled latency": partial(_latency, variant="compiled"),
+    "Eager latency": lambda result: _latency(result, "eager"),
+    "Compiled latency": lambda result: _latency(result, "compiled"),
     "Time to the first token": _first_token,
     "Whole answer": lambda result: fmt.latencies(result.answer_seconds or ()),
     "95 % interval": verdict.interval,

@@ -1,18 +1,16 @@
 """The tab History, which searches, opens, compares, exports and deletes stored runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 
 import gradio as gr
 
 from demo.core import format as fmt, hub, limits
-from demo.core.options import BadInput
 from demo.core.result import RunResult
 from demo.present import naming, verdict
 from demo.present.charts import intervals
 from demo.store import export
-from demo.store.history import HistoryError
 from demo.store.hub_dataset import PushedHistory
 from demo.ui.look import TO_OPEN_RUN, download, scroll_to
 from demo.ui.tabs import compare, links, tables
@@ -22,8 +20,8 @@ from demo.ui.tabs.run_tab import RunTab
 LISTED = 200
 """The most runs in the table: the interval of each takes milliseconds to compute when it is first listed."""
 
-MAX_AT_ONCE = 1000
-"""The most runs in an export or a deletion: each takes up to some hundred kilobytes of memory."""
+MAX_EXPORTED = 1000
+"""The most runs in an export of what matches a search: each takes up to some hundred kilobytes of memory."""
 
 CONFIRM = """(ids, search) => {
   const sure = ids?.length && confirm(`Delete the selected runs (${ids.length}) for good?`);
@@ -33,12 +31,8 @@ CONFIRM = """(ids, search) => {
 COMPARE = "history_compare"
 """The query parameter of a link to a comparison. Its value is the runs' ids, separated by spaces."""
 
-COLUMNS = (
-    "Select", "Checkpoint", "Settings", "Result", "Interval, 95 %", "Eager, ms", "Compiled, ms", "Started (UTC)",
-    "Machine", "Id",
-)  # fmt: skip
 WIDTHS = (85, 200, 370, 215, 155, 115, 145, 175, 190, 220)
-"""The widths of COLUMNS in pixels. Without widths, columns are as wide as their cells, and titles are cut."""
+"""The widths of the columns of `row_of` in pixels. Without widths they are as wide as their cells, and cut titles."""
 
 
 class HistoryTab:
@@ -69,10 +63,10 @@ class HistoryTab:
                 self.chart = gr.Plot(show_label=False, elem_id="compared-intervals")
                 widths = [190, *[320] * compare.MAX_COMPARED]
                 self.table = tables.make_table(
-                    "compared-table", "The figures of each run", ("Figure",), 1400, wrap=True, column_widths=widths
+                    "compared-table", "The figures of each run", 1400, wrap=True, column_widths=widths
                 )
             self.summary = gr.Markdown("", elem_id="history-shown")
-            self.runs = tables.make_table("runs", "Stored runs", COLUMNS, column_widths=WIDTHS)
+            self.runs = tables.make_table("runs", "Stored runs", column_widths=WIDTHS)
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
         self.address = gr.Textbox("", visible=False)  # filled by links.QUERY
         self.query = gr.Textbox("", visible=False)  # the runs of the comparison that is shown, as a query
@@ -84,7 +78,7 @@ class HistoryTab:
         text = (
             "Finished, failed, cancelled or interrupted: each run on this machine is kept, and whoever can open this "
             "page can see it. Press a row to open its run, or its + to select it. Exports contain the selected runs, "
-            f"or the newest {MAX_AT_ONCE} that match the search."
+            f"or the newest {MAX_EXPORTED} that match the search."
         )
         if not self._may_delete:
             text += " On a shared Space nothing can be deleted from the page."
@@ -123,30 +117,26 @@ class HistoryTab:
 
     # ---- the table
 
-    def _show(self, search: Any, selected: Any, request: gr.Request) -> dict[Any, Any]:
+    def _show(self, search: str, selected: list[str]) -> dict[Any, Any]:
         """Returns updates that list the runs that match `search`, newest first. Keeps selected runs that are stored."""
-        search = str(search or "")
         self._history.recover()
-        try:
-            stored, results = self._history.count(search), self._history.all(LISTED, search)
-            kept = self._results(_ids(selected))
-        except (HistoryError, BadInput) as error:
-            return {self.summary: _reason(error), self.runs: gr.update(visible=False)}
+        results, kept = self._history.all(LISTED, search), self._results(selected)
         labels = {one.id: f"{naming.run_line(one)} · {fmt.minute(one.started_at)} UTC" for one in (*results, *kept)}
         return {
-            self.summary: tables.status(_count(len(results), stored, search)),
-            self.runs: tables.update(COLUMNS, map(row_of, results)),
+            self.summary: tables.status(_count(len(results), self._history.count(search), search)),
+            self.runs: tables.update(map(row_of, results)),
             self.selected: gr.update(
                 choices=[(label, id) for id, label in labels.items()], value=[one.id for one in kept]
             ),
         }
 
-    def _press(self, visitor: str | None, selected: Any, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
+    def _press(
+        self, visitor: str | None, selected: list[str], event: gr.SelectData, request: gr.Request
+    ) -> dict[Any, Any]:
         """Returns updates that select the run, if the first column of its row was pressed, or else open the run."""
-        id = str(next(reversed(tables.pressed_row(event)), ""))
-        _, column = tables.pressed_place(event)
+        id, (_, column) = event.row_value[-1], event.index
         if column == 0:
-            return {self.selected: list(dict.fromkeys([*_ids(selected), id])), self._run_tab.row_run_id: ""}
+            return {self.selected: list(dict.fromkeys([*selected, id])), self._run_tab.row_run_id: ""}
         return self._run_tab.open_from(self.tabs, self.message, id, request, visitor)
 
     # ---- a comparison
@@ -154,27 +144,21 @@ class HistoryTab:
     def _clear_comparison(self) -> dict[Any, Any]:
         return {self.compared: gr.update(visible=False), self.query: ""}
 
-    def _compare(self, selected: Any, request: gr.Request) -> dict[Any, Any]:
+    def _compare(self, selected: list[str]) -> dict[Any, Any]:
         least, most = compare.MIN_COMPARED, compare.MAX_COMPARED
-        try:
-            ids = _ids(selected)
-            results = self._results(ids) if len(ids) <= most else []
-        except (HistoryError, BadInput) as error:
-            return {self.message: _reason(error)}
+        results = self._results(selected) if len(selected) <= most else []
         if len(results) < least:
-            given = len(ids) if len(ids) > most else len(results)
-            return {self.message: tables.status(f"Select {least} to {most} runs to compare. Selected: {given}.")}
-        columns = ("Figure", *compare.LETTERS[: len(results)])
+            return {self.message: tables.status(f"Select {least} to {most} runs to compare.")}
         return {
             self.compared: gr.update(visible=True),
             self.answer: compare.conclusion(results),
             self.chart: gr.update(value=(figure := intervals(compare.bars(results))), visible=figure is not None),
-            self.table: tables.update(columns, compare.rows(results)),
-            self.query: urlencode({COMPARE: " ".join(ids)}),
+            self.table: tables.update(compare.rows(results)),
+            self.query: urlencode({COMPARE: " ".join(selected)}),
             self.message: "",
         }
 
-    def _compare_linked(self, query: str, chosen: str, request: gr.Request) -> dict[Any, Any]:
+    def _compare_linked(self, query: str, chosen: str) -> dict[Any, Any]:
         """Returns updates that compare the runs named in the page's address, or hide the comparison if it names none.
 
         `query` is the query of the address. `chosen` is the query of the comparison that is shown, '' for none. Nothing
@@ -183,7 +167,7 @@ class HistoryTab:
         ids = links.read_query(query).get(COMPARE, "")
         if ids == links.read_query(chosen).get(COMPARE, ""):
             return {self.message: gr.skip()}
-        updates = self._compare(ids.split(), request) if ids else {}
+        updates = self._compare(ids.split()) if ids else {}
         if self.compared not in updates:
             missing = "The runs that this link compares are not all stored here." if ids else ""
             updates = self._clear_comparison() | {self.message: tables.status(missing)}
@@ -191,55 +175,44 @@ class HistoryTab:
 
     # ---- export and deletion
 
-    def _export(self, format: str, selected: Any, search: Any) -> tuple[Any, str]:
-        """Writes the selected runs, or else all that match `search`, to a file. Returns its path and a message."""
-        search = str(search or "")
-        try:
-            ids = _ids(selected)
-            results = self._results(ids) if ids else self._history.all(MAX_AT_ONCE, search)
-            stored = len(ids) or self._history.count(search)
-            content = export.to_bytes(results, format)
-        except (HistoryError, BadInput) as error:
-            raise gr.Error(fmt.redact(str(error)), print_exception=False) from error
-        path = tables.file(content, f"worth-compiling-runs.{format}")
-        message = f"{fmt.count(len(results), 'run')} written to worth-compiling-runs.{format}."
-        if stored > MAX_AT_ONCE:
-            message += f" They are the newest of {stored}; on the command line, history export writes all."
-        return path, tables.status(message)
+    def _export(self, format: str, selected: list[str], search: str) -> tuple[Any, str]:
+        """Writes the selected runs, or else those that match `search`, to a file. Returns its path and a message."""
+        results = self._results(selected) if selected else self._history.all(MAX_EXPORTED, search)
+        name = f"worth-compiling-runs.{format}"
+        message = f"{fmt.count(len(results), 'run')} written to {name}."
+        if not selected and (found := self._history.count(search)) > MAX_EXPORTED:
+            message += f" They are the newest of {found}; on the command line, history export writes all."
+        return tables.file(export.to_bytes(results, format), name), tables.status(message)
 
-    def _delete(self, selected: Any, search: str, request: gr.Request) -> dict[Any, Any]:
+    def _delete(self, selected: list[str], search: str) -> dict[Any, Any]:
         """Deletes the selected runs and returns updates of the tab. `selected` is [] if the visitor did not confirm."""
-        try:
-            deleted = self._history.delete(_ids(selected)) if selected and self._may_delete else 0
-        except (HistoryError, BadInput) as error:
-            return {self.message: _reason(error)}
+        deleted = self._history.delete(selected) if self._may_delete else 0
         if not deleted:
             return {self.message: tables.status("No run was deleted.")}
         message = tables.status(f"{fmt.capital(fmt.count(deleted, 'run'))} deleted.")
-        return self._clear_comparison() | self._show(search, [], request) | {self.message: message}
+        return self._clear_comparison() | self._show(search, []) | {self.message: message}
 
-    def _results(self, ids: Sequence[str]) -> list[RunResult]:
+    def _results(self, ids: Iterable[str]) -> list[RunResult]:
         """Returns the runs with these ids, oldest first, without those that are not stored."""
-        results = [result for id in ids if (result := self._history.get(id)) is not None]
+        results = [result for id in dict.fromkeys(ids) if (result := self._history.get(id)) is not None]
         return sorted(results, key=lambda result: result.started_at)
 
 
-def row_of(result: RunResult) -> list[Any]:
+def row_of(result: RunResult) -> dict[str, Any]:
     outcome, spec = verdict.outcome(result) or "", result.spec
     ratio = result.speedup.ratio if result.speedup is not None and outcome else None
     ends = fmt.ends(result.speedup.low, result.speedup.high) if ratio and result.speedup else ""
-    return [
-        "+",
-        tables.Cell(spec.checkpoint, spec.checkpoint, tables.BOLD),
-        naming.run_settings(result),
-        tables.Cell(word := compare.outcome(result), word, tables.VERDICT_STYLES.get(outcome, "")),
-        tables.Cell(ratio, ends or tables.UNKNOWN),
-        tables.milliseconds(result.latencies.get("eager")),
-        tables.milliseconds(result.latencies.get("compiled")),
-        fmt.minute(result.started_at),
-        naming.where(result),
-        result.id,
-    ]
+    return {
+        "Select": "+",
+        "Checkpoint": tables.bold(spec.checkpoint),
+        "Settings": naming.run_settings(result),
+        "Result": tables.Cell(word := compare.outcome(result), word, tables.VERDICT_STYLES.get(outcome, "")),
+        "Interval, 95 %": tables.Cell(ratio, ends or tables.UNKNOWN),
+        **tables.latencies(result),
+        "Started (UTC)": fmt.minute(result.started_at),
+        "Machine": naming.where(result),
+        "Id": result.id,
+    }
 
 
 def _count(listed: int, stored: int, search: str) -> str:
@@ -249,15 +222,3 @@ def _count(listed: int, stored: int, search: str) -> str:
     if listed < stored:
         return f"The newest {listed} of {stored} runs. A search finds the others."
     return fmt.count(stored, "run")
-
-
-def _ids(selected: Any) -> list[str]:
-    """Returns the texts in the list `selected`, each once; [] if it is no list. Raises BadInput for too many."""
-    ids = list(dict.fromkeys(id for id in selected if isinstance(id, str))) if isinstance(selected, list) else []
-    if len(ids) > MAX_AT_ONCE:
-        raise BadInput(f"At most {MAX_AT_ONCE} runs at once. Selected: {len(ids)}. Select fewer.")
-    return ids
-
-
-def _reason(error: HistoryError | BadInput) -> str:
-    return tables.status(fmt.redact(str(error)))

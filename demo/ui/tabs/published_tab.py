@@ -4,6 +4,7 @@ Four drop-down lists filter the rows. The page's address holds the lists' values
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 from urllib.parse import urlencode
 
@@ -23,14 +24,7 @@ ALL = ""
 """The value of a drop-down list that does not filter."""
 LISTS = {"subset": "Table", "gpu": "GPU", "batch_size": "Batch size", "task": "Task"}
 FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL}
-COLUMNS = (
-    "Model", "GPU", "Batch", "Eager, ms", "Compiled, ms", "Speed-up", "torch", "Mode", "Number format",
-    "Settings", "Threads", "Date", "Checkpoint", "Note",
-)  # fmt: skip
 EXPORTS = {"csv": published.to_csv, "json": published.to_json}
-
-Choices = dict[str, list[tuple[str, str]]]
-"""Maps a list's name to the (label, value) pairs that the list offers."""
 
 
 class PublishedTab:
@@ -48,9 +42,9 @@ class PublishedTab:
             with gr.Row(elem_id="published-charts", equal_height=False):
                 self.durations = gr.Plot(show_label=False, elem_id="published-durations", min_width=320)
                 self.by_batch = gr.Plot(show_label=False, elem_id="published-by-batch", min_width=320)
-            self.table = tables.make_table("published-table", "Rows", COLUMNS, show_search="filter")
+            self.table = tables.make_table("published-table", "Rows", show_search="filter")
             with gr.Row(elem_id="published-exports"):
-                self.exports = [gr.DownloadButton(f"Export {kind.upper()}", size="sm") for kind in EXPORTS]
+                self.exports = {kind: gr.DownloadButton(f"Export {kind.upper()}", size="sm") for kind in EXPORTS}
             gr.Markdown(_about())
         self.query = gr.Textbox("", visible=False)
         """The values of the lists, as the query of an address."""
@@ -58,17 +52,16 @@ class PublishedTab:
         """The rows in the table, in its order."""
         self.pressed = gr.Textbox("", visible=False)
         """The query of a link that fills the form with the settings of the pressed row; '' for none."""
-        self.outputs = [self.scope, self.durations, self.by_batch, self.table, self.rows, *self.exports]
         self._wire(tab)
 
     def _wire(self, tab: gr.Tab) -> None:
-        filters = list(self.lists.values())
+        filters, plots = list(self.lists.values()), [self.durations, self.by_batch]
         # reads the rows again each time the tab opens, because a sweep may have written a table
         gr.on(
             [tab.select, *(one.input for one in filters)],
             self._update,
             [self.query, *filters],
-            [self.query, *filters, *self.outputs],
+            [self.query, *filters, self.scope, *plots, self.table, self.rows, *self.exports.values()],
             js=links.read_choices("published"),
             trigger_mode="always_last",
             **EVENT_OPTIONS,
@@ -77,67 +70,66 @@ class PublishedTab:
             None, self.pressed, js=links.FILL, api_visibility="private"
         )
 
-    def _update(self, request: gr.Request, query: str, *held: str) -> list[Any]:
-        """Returns the query for the page's address, then updates of the lists, then of `outputs`.
+    def _update(self, request: gr.Request, query: str, *held: str) -> dict[Any, Any]:
+        """Returns updates of the whole tab for the rows that the address's `query` chooses.
 
-        The address's `query` chooses the rows. If `query` is '', `held` does so: the present values of the lists.
+        If `query` is '', `held` does so: the present values of the lists. A value that its list lacks becomes ALL.
         """
         if query:
             address = links.read_query(query)
-            values = {name: address.get(f"published_{name}", value) for name, value in FIRST.items()}
+            wanted = {name: address.get(f"published_{name}", value) for name, value in FIRST.items()}
         else:
-            values = dict(zip(FIRST, held, strict=True))
-        choices, chosen, outputs = view(values)
-        lists = [gr.update(choices=choices[name], value=chosen[name]) for name in self.lists]
+            wanted = dict(zip(FIRST, held, strict=True))
+        every = published.all_rows()
+        choices = _choices(every, wanted["subset"])
+        chosen = {name: value if value in dict(choices[name]).values() else ALL for name, value in wanted.items()}
+        rows, setting = published.select(every, **chosen), attrgetter("subset", "gpu", "batch_size")
+        alike = [row for row in rows if setting(row) == setting(rows[0])]  # one chart of models can show them
+        subset = published.select(every, rows[0].subset, task=chosen["task"]) if rows else []
         in_address = {f"published_{name}": value for name, value in chosen.items() if value != FIRST[name]}
-        return [urlencode(in_address), *lists, *outputs]
+        figures = {self.durations: charts.durations(alike), self.by_batch: charts.by_batch(subset)}
+        return {
+            self.query: urlencode(in_address),
+            **{one: gr.update(choices=choices[name], value=chosen[name]) for name, one in self.lists.items()},
+            self.scope: tables.status(_scope(rows, len(alike))),
+            **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
+            self.table: _table(rows),
+            self.rows: tuple(rows),
+            **{
+                self.exports[kind]: tables.file(write(rows).encode(), f"worth-compiling-published.{kind}")
+                for kind, write in EXPORTS.items()
+            },
+        }
 
-    def _press(self, rows: Sequence[PublishedRow], event: gr.EventData) -> tuple[str, Any]:
+    def _press(self, rows: Sequence[PublishedRow], event: gr.SelectData) -> tuple[str, Any]:
         """Returns the new `pressed` and `scope`: the row's query and no change, or '' and why the row cannot run."""
-        place, _ = tables.pressed_place(event)
-        if not 0 <= place < len(rows):
-            return "", gr.skip()
         try:
-            return query_of(rows[place]), gr.skip()
+            return query_of(rows[event.index[0]]), gr.skip()
         except BadInput as refused:
             return "", tables.status(f"This row cannot be run here. {refused}")
 
 
-def view(values: dict[str, str]) -> tuple[Choices, dict[str, str], list[Any]]:
-    """Returns what the drop-down lists offer, the value of each list, and the updates of `PublishedTab.outputs`.
-
-    `values` maps a list's name to the wanted value. A value that the list does not offer becomes ALL: no filter.
-    """
-    every = published.all_rows()
-    choices = _choices(every, values["subset"])
-    offered = {name: [value for _, value in listed] for name, listed in choices.items()}
-    chosen = {name: values[name] if values[name] in offered[name] else ALL for name in LISTS}
-    rows = published.select(every, **chosen)
-    alike: list[PublishedRow] = []  # one chart of models can show them: subset, GPU and batch size are the same
-    subset: list[PublishedRow] = []
-    scope = "No row matches all of these. Choose All in one of the lists."
-    if rows:
-        first = rows[0]
-        alike = published.select(rows, first.subset, first.gpu, first.batch_size)
-        subset = published.select(every, first.subset, task=chosen["task"])
-        scope = f"{fmt.count(len(rows), 'row')}. Press one to fill the form with what it measured."
-        if len(alike) < len(rows):
-            scope += f" The first chart shows {first.gpu} at batch {first.batch_size} alone, mode {first.mode}."
-        if any(row.weights == "random" for row in rows):
-            scope += " This project's own rows have random weights: latency does not depend on their values."
-    figures = [charts.durations(alike), charts.by_batch(subset)]
-    plots = [gr.update(value=figure, visible=figure is not None) for figure in figures]
-    files = [tables.file(write(rows).encode(), f"worth-compiling-published.{kind}") for kind, write in EXPORTS.items()]
-    return choices, chosen, [tables.status(scope), *plots, _table(rows), tuple(rows), *files]
+def _scope(rows: Sequence[PublishedRow], drawn: int) -> str:
+    """Returns what the tab shows, in sentences. `drawn`: how many rows are in the first chart."""
+    if not rows:
+        return "No row matches all of these. Choose All in one of the lists."
+    first = rows[0]
+    scope = f"{fmt.count(len(rows), 'row')}. Press one to fill the form with what it measured."
+    if drawn < len(rows):
+        scope += f" The first chart shows {first.gpu} at batch {first.batch_size} alone, mode {first.mode}."
+    if any(row.weights == "random" for row in rows):
+        scope += " This project's own rows have random weights: latency does not depend on their values."
+    return scope
 
 
 def _table(rows: Sequence[PublishedRow]) -> dict[str, Any]:
+    """Returns an update that shows the rows, without the columns that are empty in all of them."""
     lines = list(map(_line, rows))
-    used = [place for place in range(len(COLUMNS)) if any(line[place].text != "" for line in lines)]
-    return tables.update([COLUMNS[place] for place in used], [[line[place] for place in used] for line in lines])
+    used = [title for title in lines[0] if any(line[title] != "" for line in lines)] if lines else []
+    return tables.update({title: line[title] for title in used} for line in lines)
 
 
-def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
+def _choices(rows: Sequence[PublishedRow], subset: str) -> dict[str, list[tuple[str, str]]]:
     """Returns what each drop-down list offers: all tables, and the GPUs, batch sizes and tasks that `subset` has."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
@@ -150,29 +142,28 @@ def _choices(rows: Sequence[PublishedRow], subset: str) -> Choices:
     }
 
 
-def _line(row: PublishedRow) -> list[tables.Cell]:
+def _line(row: PublishedRow) -> dict[str, Any]:
     faults = published.notes_of(row)
     speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
     if row.speedup is not None and row.speedup_low and row.speedup_high:
         speedup = f"{speedup} ({fmt.ends(row.speedup_low, row.speedup_high)})"
     model = f"{row.model} †" if faults else row.model
-    cells = [
-        tables.Cell(model, model, tables.BOLD),
-        row.gpu,
-        row.batch_size,
-        tables.milliseconds(row.eager_seconds, OOM),
-        tables.milliseconds(row.compiled_seconds, OOM),
-        tables.Cell(row.speedup, speedup, tables.BOLD),
-        row.torch,
-        row.mode,
-        row.dtype or "float32",
-        ", ".join(published.setting_words(row)),
-        row.threads if row.threads is not None else "",
-        row.date,
-        row.checkpoint,
-        " ".join(faults),
-    ]
-    return list(map(tables.cell, cells))
+    return {
+        "Model": tables.bold(model),
+        "GPU": row.gpu,
+        "Batch": row.batch_size,
+        "Eager, ms": tables.milliseconds(row.eager_seconds, OOM),
+        "Compiled, ms": tables.milliseconds(row.compiled_seconds, OOM),
+        "Speed-up": tables.Cell(row.speedup, speedup, tables.BOLD),
+        "torch": row.torch,
+        "Mode": row.mode,
+        "Number format": row.dtype or "float32",
+        "Settings": ", ".join(published.setting_words(row)),
+        "Threads": row.threads if row.threads is not None else "",
+        "Date": row.date,
+        "Checkpoint": row.checkpoint,
+        "Note": " ".join(faults),
+    }
 
 
 def query_of(row: PublishedRow) -> str:

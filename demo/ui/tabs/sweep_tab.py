@@ -43,9 +43,6 @@ STORED_A_CELL, MAX_STORED = 20, 2000
 Without a limit, a press of Start would read the whole history into memory.
 """
 BYTES_A_PARAMETER = 4  # the published weights are float32
-COLUMNS = (
-    "Checkpoint", "Batch", "Mode", "Number format", "Result", "Eager, ms", "Compiled, ms", "State", "Id"
-)  # fmt: skip
 OPENING = (
     "## Which models are worth compiling here?\n\nEvery combination of the choices is one run and fills one cell. Runs "
     "go one at a time. Stop at any time: finished cells are stored, and Start continues with the rest."
@@ -60,7 +57,17 @@ class SweepTab(WorkView):
         self._run_tab, self.tabs = run_tab, tabs
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
-                self.axes = _axis_fields()
+                first = _choices_of(PRESETS["smoke"]) | {"batch_sizes": ["1", "4"]}
+                self.axes = {
+                    axis: gr.Dropdown(
+                        choices,
+                        value=first[axis],
+                        label=title,
+                        multiselect=True,
+                        allow_custom_value=axis == "batch_sizes",
+                    )
+                    for axis, (title, choices) in CHOICES.items()
+                }
                 self._weights = gr.Radio(
                     list(WEIGHTS),
                     value="pretrained",
@@ -78,7 +85,7 @@ class SweepTab(WorkView):
             with gr.Column(elem_id="sweep-stage", min_width=320):
                 self.status = gr.Markdown(OPENING, elem_id="sweep-status")
                 self.map = gr.Plot(visible=False, show_label=False, elem_id="sweep-map")
-                self.table = tables.make_table("sweep-table", "Cells; press a row to open its run", COLUMNS)
+                self.table = tables.make_table("sweep-table", "Cells; press a row to open its run")
                 with gr.Row(elem_id="sweep-exports"):
                     self.exports = {
                         ending: gr.DownloadButton(f"Export {ending[1:].upper()}", visible=False, size="sm")
@@ -132,7 +139,7 @@ class SweepTab(WorkView):
         tab, checkpoints = self._run_tab, {spec.checkpoint for spec in specs}
         stored = tab.history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
         cells = make_cells(specs, stored, machine_of(tab.runner), PICTURE, bool(fresh))
-        return Sweep(tab.runner, tab.queue, visitor, tuple(cells), stored)
+        return Sweep(tab.runner, tab.queue, visitor, cells, stored)
 
     def _plan(self, request: gr.Request, *values: Any) -> str:
         try:
@@ -155,13 +162,18 @@ class SweepTab(WorkView):
 
     def _show_start(self, going: Sweep) -> dict[Any, Any]:
         cleared: dict[Any, Any] = {
+            **self._pressable(running=True),
             self.message: "",
-            self.start_button: gr.update(interactive=False),
-            self.stop_button: gr.update(interactive=True),
             **{button: gr.update(visible=False) for button in self.exports.values()},
             self.work_shown: going,
         }
         return self._show_progress(going) | self._show_cells(going) | cleared
+
+    def _pressable(self, running: bool) -> dict[Any, Any]:
+        return {
+            self.start_button: gr.update(interactive=not running),
+            self.stop_button: gr.update(interactive=running),
+        }
 
     def _show_progress(self, going: Sweep) -> dict[Any, Any]:
         cells, forecast, step = going.cells, going.forecast(), "Running"
@@ -182,16 +194,13 @@ class SweepTab(WorkView):
         return {self.status: f"### {so_far}\n\n{now}"}
 
     def _show_cells(self, going: Sweep) -> dict[Any, Any]:
-        cells = going.cells  # read once: another thread replaces the tuple, and map and table must agree
+        cells = list(going.cells)  # a copy: another thread changes the list, and map and table must agree
         figure = heatmap(list(map(_heat, cells)))
-        rows = tables.update(COLUMNS, map(_row, cells))
+        rows = tables.update(map(_row, cells))
         return {self.map: gr.update(value=figure, visible=figure is not None), self.table: rows}
 
     def _show_end(self, going: Sweep) -> dict[Any, Any]:
-        updates: dict[Any, Any] = {
-            self.start_button: gr.update(interactive=True),
-            self.stop_button: gr.update(interactive=False),
-        }
+        updates = self._pressable(running=False)
         if (problem := going.outcome()) is not None:
             return updates | {self.status: error_card(problem)}
         updates |= self._show_progress(going) | self._show_cells(going)
@@ -200,12 +209,12 @@ class SweepTab(WorkView):
                 updates[button] = gr.update(value=_file(going.cells, ending), visible=True)
         return updates
 
-    def _open(self, visitor: str | None, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
-        row = tables.pressed_row(event)
-        if not row or not row[-1]:
+    def _open(self, visitor: str | None, event: gr.SelectData, request: gr.Request) -> dict[Any, Any]:
+        id = event.row_value[-1]
+        if not id:
             none = tables.status("This cell has no run to open.")
             return {self.message: none, self._run_tab.row_run_id: ""}
-        return self._run_tab.open_from(self.tabs, self.message, str(row[-1]), request, visitor)
+        return self._run_tab.open_from(self.tabs, self.message, id, request, visitor)
 
 
 # ---- what a sweep says
@@ -249,35 +258,20 @@ def map_text(cell: Cell) -> tuple[str, float | None]:
     return verdict.speedup(cell.result), speedup.ratio
 
 
-def _row(cell: Cell) -> list[Any]:
+def _row(cell: Cell) -> dict[str, Any]:
     spec, result = cell.spec, cell.result
-    latencies = result.latencies if result is not None else {}
     _, ratio = map_text(cell)
     outcome = (verdict.outcome(result) if result is not None else "") or ""
     state = "to run" if not cell.done else "stored already" if cell.stored else "finished"
-    return [
-        tables.Cell(spec.checkpoint, spec.checkpoint, tables.BOLD),
-        spec.batch_size,
-        spec.mode,
-        spec.dtype,
-        tables.Cell(ratio, cell.value or tables.UNKNOWN, tables.VERDICT_STYLES.get(outcome, "")),
-        tables.milliseconds(latencies.get("eager")),
-        tables.milliseconds(latencies.get("compiled")),
-        "refused" if cell.refused else state,
-        result.id if result is not None else "",
-    ]
-
-
-# ---- the grid
-
-
-def _axis_fields() -> dict[str, gr.Dropdown]:
-    first = _choices_of(PRESETS["smoke"]) | {"batch_sizes": ["1", "4"]}
     return {
-        axis: gr.Dropdown(
-            choices, value=first[axis], label=title, multiselect=True, allow_custom_value=axis == "batch_sizes"
-        )
-        for axis, (title, choices) in CHOICES.items()
+        "Checkpoint": tables.bold(spec.checkpoint),
+        "Batch": spec.batch_size,
+        "Mode": spec.mode,
+        "Number format": spec.dtype,
+        "Result": tables.Cell(ratio, cell.value or tables.UNKNOWN, tables.VERDICT_STYLES.get(outcome, "")),
+        **tables.latencies(result),
+        "State": "refused" if cell.refused else state,
+        "Id": result.id if result is not None else "",
     }
 
 

@@ -1,6 +1,6 @@
 """Tables of the page: `gr.Dataframe` whose cells sort by a value and show a text and a style."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
 from demo.core import format as fmt
+from demo.core.result import RunResult
 
 UNKNOWN = "–"
 BOLD, MUTED = "font-weight: 700", "color: var(--muted)"
@@ -26,29 +27,25 @@ class Cell(NamedTuple):
     style: str = ""
 
 
-def cell(content: Any) -> Cell:
-    return content if isinstance(content, Cell) else Cell(content, str(content))
+def bold(text: str) -> Cell:
+    return Cell(text, text, BOLD)
 
 
-def make_table(elem_id: str, label: str, columns: Sequence[str], max_height: int = 640, **more: Any) -> gr.Dataframe:
+def make_table(elem_id: str, label: str, max_height: int = 640, **more: Any) -> gr.Dataframe:
     """Returns a read-only table, hidden until `update` fills it. `max_height`: pixels. `more`: for gr.Dataframe."""
-    return gr.Dataframe(
-        headers=list(columns),
-        elem_id=elem_id,
-        label=label,
-        interactive=False,
-        visible=False,
-        pinned_columns=1,
-        max_height=max_height,
-        **more,
-    )
+    fixed: dict[str, Any] = {"interactive": False, "visible": False, "pinned_columns": 1}
+    return gr.Dataframe(elem_id=elem_id, label=label, max_height=max_height, **fixed, **more)
 
 
-def update(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, Any]:
-    """Returns an update that fills a table, or hides it if there are no rows. A row holds values or `Cell`s."""
-    cells = [list(map(cell, row)) for row in rows]
+def update(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns an update that fills a table, or hides it if there are no rows.
+
+    A row maps the titles of the columns to values or `Cell`s. All rows have the same titles.
+    """
+    lines = list(rows)
+    cells = [[one if isinstance(one, Cell) else Cell(one, str(one)) for one in line.values()] for line in lines]
     value = {
-        "headers": list(columns),
+        "headers": list(lines[0]) if lines else [],
         "data": [[one.value for one in row] for row in cells],
         "metadata": {
             "display_value": [[one.text for one in row] for row in cells],
@@ -63,26 +60,18 @@ def file(content: bytes, name: str) -> str:
     return save_bytes_to_cache(content, name, get_upload_folder())
 
 
+def latencies(result: RunResult | None) -> dict[str, Cell]:
+    """Returns the cells with a run's eager and compiled latency, by title."""
+    seconds = result.latencies if result is not None else {}
+    return {f"{fmt.capital(name)}, ms": milliseconds(seconds.get(name)) for name in ("eager", "compiled")}
+
+
 def milliseconds(seconds: float | None, unknown: str = UNKNOWN) -> Cell:
     """Returns a cell that shows a time in milliseconds, without a unit. It shows `unknown` for None."""
     if seconds is None:
         return Cell(None, unknown)
     value = fmt.milliseconds(seconds)
     return Cell(value, f"{value:.3f}")
-
-
-def pressed_row(event: gr.EventData) -> list[Any]:
-    """Returns the values of the pressed row, [] for none. The browser sends them: each may be of any type."""
-    row = event._data.get("row_value") if isinstance(event._data, dict) else None
-    return row if isinstance(row, list) else []
-
-
-def pressed_place(event: gr.EventData) -> tuple[int, int]:
-    """Returns the indices of the pressed row (among the rows that `update` got) and column; (-1, -1) for none."""
-    match event._data:
-        case {"index": [int(row), int(column)]}:
-            return row, column
-    return -1, -1
 
 
 def status(sentence: str) -> str:

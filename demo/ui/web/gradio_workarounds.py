@@ -6,17 +6,22 @@ letters), and `figure_names.js` (names of figures, plotly.js issue 6920).
 """
 
 import asyncio
+import contextlib
 import logging
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 import gradio.networking
 import gradio.queueing
 from gradio.blocks import BlockFunction
-from gradio.state_holder import SessionState
+
+from demo.core import format as fmt
+from demo.core.options import BadInput
+from demo.store.history import HistoryError
 
 _log = logging.getLogger(__name__)
 
@@ -93,37 +98,44 @@ NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its
 
 
 class Blocks(gr.Blocks):
-    """gradio's `Blocks`, changed in how it reads the values of a call.
+    """gradio's `Blocks`, but a call that fails ends in a sentence, and a null stands for the field's first value.
 
-    Wrong values are refused with a readable sentence. A null becomes the field's first value: a browser sends null for
-    a field that it has not drawn yet.
+    A browser sends null for a field that it has not drawn yet.
     """
 
-    async def preprocess_data(
-        self, block_fn: BlockFunction, inputs: list[Any], state: SessionState | None, explicit_call: bool = False
-    ) -> list[Any]:
-        wanted, given = len(block_fn.inputs), len(inputs)
-        if wanted != given:
-            raise gr.Error(
-                f"/{block_fn.api_name} takes {wanted} values. Given: {given}. "
-                f"/gradio_api/call/v2/{block_fn.api_name} takes only those that you name.",
-                print_exception=False,
-            )
-        filled = [
-            first_value(block) if value is None else value for block, value in zip(block_fn.inputs, inputs, strict=True)
-        ]
+    async def process_api(self, *given: Any, **named: Any) -> dict[str, Any]:
+        with errors_as_sentences():
+            return await super().process_api(*given, **named)
+
+    async def preprocess_data(self, block_fn: BlockFunction, inputs: list[Any], *more: Any) -> list[Any]:
         try:
-            values: list[Any] = await super().preprocess_data(block_fn, filled, state, explicit_call)
+            values = zip(block_fn.inputs, inputs, strict=True)
+            filled = [first_value(block) if value is None else value for block, value in values]
+            return await super().preprocess_data(block_fn, filled, *more)
+        except gr.Error as error:
+            raise BadInput(error.message) from error
         except Exception as error:
-            _log.warning("the values of a call could not be read: %s", type(error).__name__)
-            sentence = error.message if isinstance(error, gr.Error) else f"A value could not be read. {NOT_UPLOADED}"
-            raise gr.Error(sentence, print_exception=False) from error
-        return values
+            raise BadInput(f"The {len(block_fn.inputs)} values could not be read. {NOT_UPLOADED}") from error
+
+
+@contextlib.contextmanager
+def errors_as_sentences() -> Iterator[None]:
+    """Turns an exception into a gr.Error. Keeps the text of BadInput and HistoryError; other texts are only logged."""
+    try:
+        yield
+    except (BadInput, HistoryError) as error:
+        raise gr.Error(fmt.redact(str(error)), print_exception=False) from error
+    except gr.Error:
+        raise
+    except Exception as error:
+        _log.exception("what a visitor asked for failed")
+        sentence = "The server met an error that it did not expect; it is in its log."
+        raise gr.Error(sentence, print_exception=False) from error
 
 
 def first_value(block: Any) -> Any:
     """Returns the value of an untouched field: '' for text, the preselected value of a choice, else None."""
     if isinstance(block, gr.Textbox):
         return ""
-    one_of_a_list = isinstance(block, gr.Dropdown) and not block.multiselect and not block.allow_custom_value
-    return block.value if isinstance(block, gr.Radio | gr.Checkbox) or one_of_a_list else None
+    of_a_list = isinstance(block, gr.Dropdown) and (block.multiselect or not block.allow_custom_value)
+    return block.value if isinstance(block, gr.Radio | gr.Checkbox) or of_a_list else None

@@ -5,6 +5,7 @@ requests of another site's page. Not covered: a Hugging Face Space, which anybod
 browsers; a site that shows this page in a frame; too many requests. Against these, put a reverse proxy in front.
 """
 
+import contextlib
 import ipaddress
 import logging
 import re
@@ -85,8 +86,6 @@ def _name(host: str) -> str:
 
 
 def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(_name(host).strip("[]"))
-    except ValueError:
-        return False
-    return True
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.ip_address(_name(host).strip("[]")))
+    return False

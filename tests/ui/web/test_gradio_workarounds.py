@@ -106,9 +106,10 @@ CHOICE: dict[str, Any] = {"choices": ["a", "b"], "value": "a"}
         (gr.Radio(**CHOICE), "a"),
         (gr.Dropdown(**CHOICE), "a"),
         (gr.Dropdown(allow_custom_value=True, **CHOICE), None),
+        (gr.Dropdown([], value=[], multiselect=True), []),
         (gr.Number(1), None),
     ],
-    ids=["text", "radio", "one of a list", "any text", "number"],
+    ids=["text", "radio", "one of a list", "any text", "several of a list", "number"],
 )
 def test_an_unchanged_field_has_its_first_value(field: Any, value: Any) -> None:
     assert gradio_workarounds.first_value(field) == value
