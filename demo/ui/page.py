@@ -40,8 +40,7 @@ def launch(page: "Page", **settings: Any) -> Any:
     names = limits.current().hosts
     if listening := settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", ""):
         names = (*names, listening.lower())
-    gradio_workarounds.start_on_busy_machine()
-    gradio_workarounds.set_queue(page)
+    gradio_workarounds.prepare(page)
     page.api_open = False  # makes gradio refuse calls that bypass its queue
     ours: dict[str, Any] = {
         "theme": theme(),

@@ -118,15 +118,11 @@ def test_a_search_answers_with_its_table(served: Any) -> None:
     assert rows["default"]["speedup"]["ratio"] == pytest.approx(2.0, abs=0.01) and rows["eager"]["rank"] > 1
 
 
-def test_stored_runs_are_listed_as_rows(served: Any) -> None:
+def test_stored_runs_are_listed_as_rows_or_whole(served: Any) -> None:
     client, _ = served
     rows = client.predict(api_name="/history")
     assert [row["started_at"] for row in rows] == sorted((row["started_at"] for row in rows), reverse=True)
     assert (len(rows), len(client.predict(limit=1, api_name="/history"))) == (3, 1)
-
-
-def test_a_stored_run_is_given_whole(served: Any) -> None:
-    client, _ = served
     (one,) = client.predict(id=ok_result().id, api_name="/history")
     assert from_json(one) == ok_result()
     (same,) = client.predict(search=ok_result().id, whole=True, api_name="/history")

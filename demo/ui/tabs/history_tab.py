@@ -121,9 +121,12 @@ class HistoryTab:
         """Returns updates that list the runs that match `search`, newest first. Keeps selected runs that are stored."""
         self._history.recover()
         results, kept = self._history.all(LISTED, search), self._results(selected)
+        summary = fmt.count(stored := self._history.count(search), "run")
+        if len(results) < stored:
+            summary = f"The newest {len(results)} of {stored} runs. A search finds the others."
         labels = {one.id: f"{naming.run_line(one)} · {fmt.minute(one.started_at)} UTC" for one in (*results, *kept)}
         return {
-            self.summary: tables.status(_count(len(results), self._history.count(search), search)),
+            self.summary: tables.status(summary),
             self.runs: tables.update(map(row_of, results)),
             self.selected: gr.update(
                 choices=[(label, id) for id, label in labels.items()], value=[one.id for one in kept]
@@ -213,12 +216,3 @@ def row_of(result: RunResult) -> dict[str, Any]:
         "Machine": naming.where(result),
         "Id": result.id,
     }
-
-
-def _count(listed: int, stored: int, search: str) -> str:
-    if not stored:
-        searched = search.strip()
-        return f"No stored run holds “{searched}”." if searched else "No runs yet. Each one is kept here."
-    if listed < stored:
-        return f"The newest {listed} of {stored} runs. A search finds the others."
-    return fmt.count(stored, "run")

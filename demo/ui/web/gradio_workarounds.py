@@ -26,16 +26,14 @@ from demo.store.history import HistoryError
 _log = logging.getLogger(__name__)
 
 
-def start_on_busy_machine() -> None:
-    """Stops gradio from requesting its own page at the start, which a busy machine answers later than gradio allows."""
-    gradio.networking.url_ok = lambda url: True
-
-
 POLL_SECONDS = 0.05
 """The time between gradio's checks of its queue. gradio's own, shorter time costs a fifteenth of a core."""
 
 
-def set_queue(page: gr.Blocks) -> None:
+def prepare(page: gr.Blocks) -> None:
+    """Changes what gradio does before and between the calls of `page`. Call it before the page is launched."""
+    # else gradio requests its own page at the start, which a busy machine answers later than gradio allows
+    gradio.networking.url_ok = lambda url: True
     queue: Any = page._queue
     queue.sleep_when_free = queue.progress_update_sleep_when_free = POLL_SECONDS
     # on ZeroGPU gradio lets only one event of all visitors wait, but a page that opens sends several

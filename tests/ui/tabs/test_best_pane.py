@@ -105,6 +105,8 @@ def test_a_page_shows_its_search_with_the_form_that_began_it() -> None:
     assert (back[page.run_tab.form.minutes], back[page.run_tab.form.other_formats]) == (7.0, True)
     assert not is_ready(page, back)
     assert arrive(page, run="another")[pane.work_shown] is None
+    (refused,) = press_run(page, "me")
+    assert "Your last run, search or sweep goes on" in stage_of(page, refused)
     cancel(page, "me")
     ended(going)
 
@@ -118,15 +120,6 @@ def test_a_search_whose_end_was_shown_gives_way_to_a_link(query: dict[str, str],
     page, _ = page_of()
     going = search(page)[page.best_pane.work_shown]
     assert (arrive(page, **query)[page.best_pane.work_shown] is going) is same
-
-
-def test_a_visitor_has_a_run_or_a_search() -> None:
-    page, _ = page_of(seconds=60.0)
-    going = press_search(page)[page.best_pane.work_shown]
-    (refused,) = press_run(page, "me")
-    assert "Your last run, search or sweep goes on" in stage_of(page, refused)
-    cancel(page, "me")
-    ended(going)
 
 
 def test_a_row_opens_its_run() -> None:

@@ -54,16 +54,16 @@ def test_runs_are_listed_newest_first(page: Page) -> None:
     assert slower[3] == "2.00× slower ▼" and failed[2:7] == ["batch 256 · default · float32", "Out of memory", *"–––"]
 
 
-def test_a_search_leaves_what_fits(page: Page) -> None:
-    assert [row[-1] for row in shown(list_runs(page, "owlvit")[page.history_tab.runs])] == [FAILED.id]
-    assert shown(list_runs(page, HOSTILE)[page.history_tab.runs]) == []
-
-
-def test_the_list_has_a_limit(page: Page, monkeypatch) -> None:
+def test_a_list_has_what_fits_up_to_a_limit(page: Page, monkeypatch) -> None:
     monkeypatch.setattr(history_tab, "LISTED", 2)
-    updates = list_runs(page)
-    assert len(shown(updates[page.history_tab.runs])) == 2
-    assert "The newest 2 of 3 runs" in updates[page.history_tab.summary]
+    for search, ids, summary in (
+        ("owlvit", [FAILED.id], "1 run"),
+        (HOSTILE, [], "0 runs"),
+        ("", ["slower", FAILED.id], "The newest 2 of 3 runs"),
+    ):
+        updates = list_runs(page, search)
+        assert [row[-1] for row in shown(updates[page.history_tab.runs])] == ids
+        assert summary in updates[page.history_tab.summary]
 
 
 @pytest.mark.parametrize("selected", [[], ["slower"], [FAST.id]], ids=["none", "the same", "another"])
@@ -153,10 +153,7 @@ def test_deleted_runs_are_gone(page: Page, history: History) -> None:
     assert "1 run deleted." in updates[tab.message]
     assert [row[-1] for row in shown(updates[tab.runs])] == [FAILED.id, FAST.id]
     assert updates[tab.selected]["value"] == [] and history.get("slower") is None
-
-
-def test_without_a_selection_nothing_is_deleted(page: Page) -> None:
-    assert delete(page, []) == {page.history_tab.message: tables.status("No run was deleted.")}
+    assert delete(page, []) == {tab.message: tables.status("No run was deleted.")}
 
 
 def test_on_a_space_nothing_can_be_deleted(history: History, monkeypatch) -> None:

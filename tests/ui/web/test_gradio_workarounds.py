@@ -27,7 +27,7 @@ def test_the_queue_polls_seldom(monkeypatch) -> None:
     seconds = {name: getattr(page._queue, name) for name in names}
     assert names and min(seconds.values()) < gradio_workarounds.POLL_SECONDS  # still needed
     assert page._queue.max_size == page._queue.ANAYLTICS_CACHE_FREQUENCY == 1  # still needed
-    gradio_workarounds.set_queue(page)
+    gradio_workarounds.prepare(page)
     assert page._queue.max_size is None and page._queue.ANAYLTICS_CACHE_FREQUENCY > 10**9
     assert {getattr(page._queue, name) for name in names} == {gradio_workarounds.POLL_SECONDS}
 
@@ -46,7 +46,7 @@ class CountingPage:
         with blocks(analytics_enabled=False) as self.page:
             gr.api(count, api_name="count")
         if blocks is gradio_workarounds.Blocks:
-            gradio_workarounds.set_queue(self.page)
+            gradio_workarounds.prepare(self.page)
         _, address, _ = self.page.launch(server_port=None, prevent_thread_lock=True, quiet=True)
         self._queue = f"{address}gradio_api/queue"
         httpx.post(f"{self._queue}/join", json={"session_hash": "a", "fn_index": 0, "data": []})

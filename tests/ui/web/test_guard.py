@@ -1,11 +1,11 @@
 """What pages of other sites may ask of this server, met at the guard itself."""
 
-import asyncio
-import json
 from typing import Any
 
 import gradio as gr
 import pytest
+from starlette.responses import JSONResponse
+from starlette.testclient import TestClient
 
 from demo.core import limits
 from demo.ui.page import launch
@@ -17,25 +17,15 @@ LOCAL = "127.0.0.1:7860"
 
 def request(path: str = "/", method: str = "GET", body: bytes = b"", error: Any = None, **headers: str) -> Any:
     """Status and sentence of the answer; behind the guard stands an app that reads the body and answers 200."""
-    sent: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if error is not None:
             raise error
         await receive()
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b'{"detail": ""}'})
+        await JSONResponse({"detail": ""})(scope, receive, send)
 
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    raw = [(name.encode(), value.encode("latin-1")) for name, value in ({"host": LOCAL} | headers).items()]
-    scope = {"type": "http", "method": method, "path": path, "headers": raw}
-    asyncio.run(Guard(app, NAMES)(scope, receive, send))
-    return sent[0]["status"], json.loads(sent[-1]["body"])["detail"]
+    answer = TestClient(Guard(app, NAMES)).request(method, path, content=body, headers={"host": LOCAL} | headers)
+    return answer.status_code, answer.json()["detail"]
 
 
 OURS = "localhost LOCALHOST:80 Demo.Example.org:443 127.0.0.1 127.0.0.1:9000 [::1]:7860 192.168.1.20:7860 [fe80::1]"
