@@ -68,7 +68,6 @@ class HistoryTab:
             self.summary = gr.Markdown("", elem_id="history-shown")
             self.runs = tables.make_table("runs", "Stored runs", column_widths=WIDTHS)
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
-        self.address = gr.Textbox("", visible=False)  # filled by links.QUERY
         self.query = gr.Textbox("", visible=False)  # the runs of the comparison that is shown, as a query
         self.comparing = [self.compared, self.answer, self.chart, self.table, self.query]
         self.listing = [self.summary, self.runs, self.selected]
@@ -101,7 +100,7 @@ class HistoryTab:
         events = [
             # a comparison stands above the list and would hide what the search finds
             search.change(self._clear_comparison, None, self.comparing, **EVENT_OPTIONS),
-            tab.select(self._compare_linked, [self.address, self.query], compared, js=links.QUERY, **EVENT_OPTIONS),
+            tab.select(self._compare_linked, self.query, compared, js=links.read_choices("history"), **EVENT_OPTIONS),
             compare_pressed,
             self.delete_button.click(self._delete, [selected, search], [*compared, *self.listing], js=CONFIRM, **raw),
         ]
@@ -161,16 +160,15 @@ class HistoryTab:
             self.message: "",
         }
 
-    def _compare_linked(self, query: str, chosen: str) -> dict[Any, Any]:
+    def _compare_linked(self, query: str) -> dict[Any, Any]:
         """Returns updates that compare the runs named in the page's address, or hide the comparison if it names none.
 
-        `query` is the query of the address. `chosen` is the query of the comparison that is shown, '' for none. Nothing
-        changes if both name the same runs.
+        `query` is the query of the address; '' if the comparison that it names is shown already.
         """
-        ids = links.read_query(query).get(COMPARE, "")
-        if ids == links.read_query(chosen).get(COMPARE, ""):
+        if not query:
             return {self.message: gr.skip()}
-        updates = self._compare(ids.split()) if ids else {}
+        ids = links.read_query(query).get(COMPARE, "").split()
+        updates = self._compare(ids) if ids else {}
         if self.compared not in updates:
             missing = "The runs that this link compares are not all stored here." if ids else ""
             updates = self._clear_comparison() | {self.message: tables.status(missing)}

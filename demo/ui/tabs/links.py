@@ -31,8 +31,6 @@ SHOW = "(id) => window.address.show(id)"
 """JavaScript that puts the stored run `id` into the address bar; '' removes the one that is there."""
 REMEMBER = "(id) => window.address.remember(id)"
 """JavaScript that puts the stored run `id` into the address bar; '' leaves the address as it is."""
-QUERY = "(_, ...rest) => [location.search, ...rest]"
-"""JavaScript that replaces an event's first input by the query of the address."""
 FILL = "query => window.address.fill(query)"
 """JavaScript that loads the page again with its form filled by `query`; does nothing for ''."""
 

@@ -70,7 +70,7 @@ class PublishedTab:
             None, self.pressed, js=links.FILL, api_visibility="private"
         )
 
-    def _update(self, request: gr.Request, query: str, *held: str) -> dict[Any, Any]:
+    def _update(self, query: str, *held: str) -> dict[Any, Any]:
         """Returns updates of the whole tab for the rows that the address's `query` chooses.
 
         If `query` is '', `held` does so: the present values of the lists. A value that its list lacks becomes ALL.

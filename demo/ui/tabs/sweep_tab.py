@@ -141,11 +141,24 @@ class SweepTab(WorkView):
         cells = make_cells(specs, stored, machine_of(tab.runner), PICTURE, bool(fresh))
         return Sweep(tab.runner, tab.queue, visitor, cells, stored)
 
-    def _plan(self, request: gr.Request, *values: Any) -> str:
+    def _plan(self, *values: Any) -> str:
+        """Returns as Markdown how many cells would run, how long that takes, and what it would download."""
         try:
-            return plan(self._sweep(values))
+            sweep = self._sweep(values)
         except (BadInput, HistoryError) as refused:
             return tables.status(fmt.redact(str(refused)))
+        missing, forecast = downloads(sweep.cells), sweep.forecast()
+        stored = sum(cell.done for cell in sweep.cells)
+        lines = [f"**Cells: {len(sweep.cells)}. Stored already: {stored}. To run: {forecast.cells}.**"]
+        if forecast.cells:
+            lines.append(f"Time: about {fmt.rounded_duration(forecast.seconds)}.")
+        if missing:
+            size = fmt.size(sum(entry.parameters for entry in missing) * BYTES_A_PARAMETER)
+            lines.append(f"Checkpoints to download: {len(missing)}, about {size}.")
+        if forecast.guessed:
+            cells = f"{forecast.guessed} of {forecast.cells} cells"
+            lines.append(f"The time of {cells} is a rough guess: nothing like them was run here.")
+        return "\n\n".join(lines)
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         """Returns updates that show the visitor's sweep, if it goes on or no page has shown its end."""
@@ -218,22 +231,6 @@ class SweepTab(WorkView):
 
 
 # ---- what a sweep says
-
-
-def plan(sweep: Sweep) -> str:
-    """Returns as Markdown how many cells the sweep would run, how long that takes, and what it would download."""
-    missing, forecast = downloads(sweep.cells), sweep.forecast()
-    stored = sum(cell.done for cell in sweep.cells)
-    lines = [f"**Cells: {len(sweep.cells)}. Stored already: {stored}. To run: {forecast.cells}.**"]
-    if forecast.cells:
-        lines.append(f"Time: about {fmt.rounded_duration(forecast.seconds)}.")
-    if missing:
-        size = fmt.size(sum(entry.parameters for entry in missing) * BYTES_A_PARAMETER)
-        lines.append(f"Checkpoints to download: {len(missing)}, about {size}.")
-    if forecast.guessed:
-        cells = f"{forecast.guessed} of {forecast.cells} cells"
-        lines.append(f"The time of {cells} is a rough guess: nothing like them was run here.")
-    return "\n\n".join(lines)
 
 
 def _heat(cell: Cell) -> HeatCell:
