@@ -56,10 +56,10 @@ def _option(name: str) -> Parameter:
 def _endpoint(
     name: str, function: Callable[[dict[str, Any]], dict[str, Any]], description: str, *arguments: Parameter
 ) -> Callable[..., dict[str, Any]]:
-    """Returns a function for `gr.api` with the parameters `arguments`. It calls `function` with a dict of their values.
+    """Returns a function for `gr.api` that calls `function` with the values of `arguments` by name.
 
-    The dict maps each argument's name to its value, and "request" to gradio's request. gradio describes the endpoint
-    and its MCP tool by the returned function's `name`, signature and docstring, which begins with `description`.
+    "request" is gradio's request. gradio describes the endpoint and its MCP tool by the returned function's name,
+    signature and docstring.
     """
     every = [_argument("request", gr.Request, Parameter.empty), *arguments]
     signature = Signature(every, return_annotation="dict[str, Any]")  # as text: described as any JSON
@@ -69,16 +69,17 @@ def _endpoint(
 
     endpoint.__name__ = name
     endpoint.__signature__ = signature  # type: ignore[attr-defined]
-    endpoint.__annotations__ = {one.name: one.annotation for one in every} | {"return": signature.return_annotation}
-    endpoint.__doc__ = "\n".join([description, "Args:", *(f"    {one.name}: {HELP[one.name]}" for one in arguments)])
+    endpoint.__annotations__ = {one.name: one.annotation for one in every}
+    endpoint.__annotations__["return"] = signature.return_annotation
+    lines = [f"    {one.name}: {HELP[one.name]}" for one in arguments]
+    endpoint.__doc__ = "\n".join([description, "Args:", *lines])
     return endpoint
 
 
 def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """Returns the spec of an API call and the path of its picture: the upload, or else an example.
+    """Returns the spec of a call with these arguments, and its picture: the upload, or else an example.
 
-    `values`: the arguments by name. The path is None for a model that takes no picture. Raises BadInput for wrong
-    values.
+    The picture is None for a model that takes none. Raises BadInput for wrong values.
     """
     options = {name: values[name] for name in OPTIONS if values.get(name) is not None}
     spec = catalog.make_spec(values["checkpoint"], values["task"] or None, **options)
@@ -91,8 +92,10 @@ def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
 
 
 def _whole(result: RunResult) -> dict[str, Any]:
-    """Returns the result as JSON with one more key, "told": the verdict in one line, or why the run failed."""
-    failed = f"{naming.status(result)}: {result.failure.message}" if result.failure else naming.status(result)
+    """Returns the result as JSON, and as "told" the verdict in one line, or why the run failed."""
+    failed = naming.status(result)
+    if result.failure:
+        failed += f": {result.failure.message}"
     return {"told": verdict.in_one_line(result) or failed} | to_json(result)
 
 
@@ -134,7 +137,7 @@ over eager with low and high, seconds of a call, first_answers (seconds from the
 in the next process, by part), memory_bytes, out (why it cannot win), processes and the id of its run.
 """
 BEST_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
-"""The options of a run that `/best` takes as arguments. The search itself chooses the other options."""
+"""The options of a run that `/best` takes. The search chooses the others."""
 
 
 def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
@@ -175,7 +178,8 @@ def make_history(stored: History) -> Callable[..., list[dict[str, Any]]]:
             whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
         """
         if type(limit) is not int or not 1 <= limit <= MAX_LISTED:
-            raise BadInput(f"The limit must be a whole number from 1 to {MAX_LISTED}. Given: {fmt.excerpt(limit)}.")
+            wanted = f"a whole number from 1 to {MAX_LISTED}"
+            raise BadInput(f"The limit must be {wanted}. Given: {fmt.excerpt(limit)}.")
         stored.recover()
         if id:
             result = stored.get(id)

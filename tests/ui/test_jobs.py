@@ -12,6 +12,7 @@ from support.fake_runner import FakeRunner
 from support.page_support import answering
 from support.samples import ok_result
 
+from demo.core import limits
 from demo.core.options import BadInput, RunSpec
 from demo.core.result import RunResult
 from demo.ui import jobs
@@ -20,8 +21,8 @@ from demo.ui.jobs import Job, RunQueue, Supervisor, visitor_name
 OK = ok_result()
 
 
-def job(runner: FakeRunner, queue: RunQueue, **changes: Any) -> Job:
-    return Job(runner, queue, "one", RunSpec("shapes-vit", "image-classification"), None, **changes)
+def job(runner: FakeRunner, queue: RunQueue, visitor: str = "one", **changes: Any) -> Job:
+    return Job(runner, queue, visitor, RunSpec("shapes-vit", "image-classification"), None, **changes)
 
 
 def test_a_run_refused_by_a_full_queue_leaves_the_last_one() -> None:
@@ -44,6 +45,16 @@ def test_a_visitor_has_one_run_at_a_time() -> None:
         works.start(job(runner, queue))
     assert works.of("one") is first and len(queue) == 1
     first.cancel()
+
+
+def test_works_have_as_many_places_as_the_queue(monkeypatch) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(queue=2))
+    queue, works, runner = RunQueue(longest=9), Supervisor(), answering(OK, seconds=60)
+    two = [works.start(job(runner, queue, visitor)) for visitor in ("one", "two")]
+    with pytest.raises(BadInput, match="2 others are going on here already"):
+        works.start(job(runner, queue, "three"))
+    for going in two:
+        going.cancel()
 
 
 def test_a_run_of_a_series_waits_behind_a_full_queue() -> None:

@@ -99,7 +99,7 @@ class BestPane(WorkView):
         figures = {plot: draw(table) if going.ended else None for draw, plot in self.charts.items()}
         changes: dict[Any, Any] = {
             self.code: gr.update(value=code, visible=bool(code)),
-            **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
+            **{plot: tables.plot(figure) for plot, figure in figures.items()},
         }
         return self._show_progress(going) | self._show_cells(going) | changes
 

@@ -1,4 +1,4 @@
-"""A comparison of two to four stored runs: how their settings differ, which is the fastest, and their values."""
+"""A comparison of two to four stored runs: how they differ, which is the fastest, and their values."""
 
 import html
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ LETTERS = "ABCD"
 MAX_LETTERS = 120
 """The most letters in a cell of the table. A longer text, such as a prompt, is shortened."""
 ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "device_name", "torch")
-"""The settings and machine facts that always have a row. The others have one only if the runs differ in them."""
+"""The settings and machine facts that always have a row. The others have one if the runs differ."""
 
 
 def outcome(result: RunResult) -> str:
@@ -51,7 +51,7 @@ def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
 
 
 def rows(results: Sequence[RunResult]) -> list[dict[str, str]]:
-    """Returns the rows of a table by title: what a row tells, then a cell for each run, '–' for no value."""
+    """Returns the rows of a table by title: a row's name, then each run's cell, '–' for no value."""
     table = [["Started (UTC)", *(fmt.minute(result.started_at) for result in results)]]
     facts = list(map(_facts, results))
     for name in facts[0]:
@@ -103,7 +103,7 @@ def _winner(runs: dict[str, RunResult]) -> str:
 
 
 def _facts(result: RunResult) -> dict[str, Any]:
-    """Returns a run's settings and machine facts, named as in an export, and "picture": the picture's name and hash."""
+    """Returns a run's settings and machine facts, named as in an export, and its "picture"."""
     row = export.row(result)
     names = [name for name, (_, place) in export.EXPORTED.items() if place.startswith(("spec.", "environment."))]
     picture = f"{result.image.name}, {result.image.sha256[:8]}" if result.image else None

@@ -18,11 +18,9 @@ from demo.ui.tabs.events import EVENT_OPTIONS
 from demo.ui.tabs.run_tab import RunTab
 
 LISTED = 200
-"""The most runs in the table: the interval of each takes milliseconds to compute when it is first listed."""
-
+"""The most runs in the table: the interval of each takes milliseconds to compute."""
 MAX_EXPORTED = 1000
-"""The most runs in an export of what matches a search: each takes up to some hundred kilobytes of memory."""
-
+"""The most runs in an export of what a search found: each takes up to some hundred kilobytes."""
 CONFIRM = """(ids, search) => {
   const sure = ids?.length && confirm(`Delete the selected runs (${ids.length}) for good?`);
   return [sure ? ids : [], search];
@@ -30,9 +28,8 @@ CONFIRM = """(ids, search) => {
 
 COMPARE = "history_compare"
 """The query parameter of a link to a comparison. Its value is the runs' ids, separated by spaces."""
-
 WIDTHS = (85, 200, 370, 215, 155, 115, 145, 175, 190, 220)
-"""The widths of the columns of `row_of` in pixels. Without widths they are as wide as their cells, and cut titles."""
+"""The columns of `row_of` in pixels. Else they are as wide as their cells, and titles are cut."""
 
 
 class HistoryTab:
@@ -41,9 +38,8 @@ class HistoryTab:
     def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
         """`run_tab` shows a run whose row is pressed. `tabs` holds all tabs, and `tab` is this one."""
         self._history = run_tab.history
-        self._run_tab = run_tab
-        self.tabs = tabs
-        self._may_delete = not limits.on_space()  # on a Hugging Face Space the runs belong to many people
+        self._run_tab, self.tabs = run_tab, tabs
+        self._may_delete = not limits.on_space()  # on a Space the runs belong to many people
         with gr.Column(elem_id="history"):
             gr.Markdown(self._introduction())
             with gr.Row(elem_id="history-tools", equal_height=False):
@@ -68,7 +64,7 @@ class HistoryTab:
             self.summary = gr.Markdown("", elem_id="history-shown")
             self.runs = tables.make_table("runs", "Stored runs", column_widths=WIDTHS)
             self.file = gr.DownloadButton("The file", elem_id="exported", elem_classes="unseen")
-        self.query = gr.Textbox("", visible=False)  # the runs of the comparison that is shown, as a query
+        self.query = gr.Textbox("", visible=False)  # the runs that are compared, as a query
         self.comparing = [self.compared, self.answer, self.chart, self.table, self.query]
         self.listing = [self.summary, self.runs, self.selected]
         self._wire(tab)
@@ -117,7 +113,7 @@ class HistoryTab:
     # ---- the table
 
     def _show(self, search: str, selected: list[str]) -> dict[Any, Any]:
-        """Returns updates that list the runs that match `search`, newest first. Keeps selected runs that are stored."""
+        """Returns updates that list the runs that match `search`. Keeps selected runs that are stored."""
         self._history.recover()
         results, kept = self._history.all(LISTED, search), self._results(selected)
         summary = fmt.count(stored := self._history.count(search), "run")
@@ -135,7 +131,7 @@ class HistoryTab:
     def _press(
         self, visitor: str | None, selected: list[str], event: gr.SelectData, request: gr.Request
     ) -> dict[Any, Any]:
-        """Returns updates that select the run, if the first column of its row was pressed, or else open the run."""
+        """Returns updates that select the run of a row pressed in its first column, or else open it."""
         id, (_, column) = event.row_value[-1], event.index
         if column == 0:
             return {self.selected: list(dict.fromkeys([*selected, id])), self._run_tab.row_run_id: ""}
@@ -154,16 +150,16 @@ class HistoryTab:
         return {
             self.compared: gr.update(visible=True),
             self.answer: compare.conclusion(results),
-            self.chart: gr.update(value=(figure := intervals(compare.bars(results))), visible=figure is not None),
+            self.chart: tables.plot(intervals(compare.bars(results))),
             self.table: tables.update(compare.rows(results)),
             self.query: urlencode({COMPARE: " ".join(selected)}),
             self.message: "",
         }
 
     def _compare_linked(self, query: str) -> dict[Any, Any]:
-        """Returns updates that compare the runs named in the page's address, or hide the comparison if it names none.
+        """Returns updates that compare the runs in the page's address, or hide the comparison without any.
 
-        `query` is the query of the address; '' if the comparison that it names is shown already.
+        `query` is the query of the address; '' if its runs are compared already.
         """
         if not query:
             return {self.message: gr.skip()}
@@ -177,7 +173,7 @@ class HistoryTab:
     # ---- export and deletion
 
     def _export(self, format: str, selected: list[str], search: str) -> tuple[Any, str]:
-        """Writes the selected runs, or else those that match `search`, to a file. Returns its path and a message."""
+        """Writes the selected runs, or else those that match `search`. Returns the file and a message."""
         results = self._results(selected) if selected else self._history.all(MAX_EXPORTED, search)
         name = f"worth-compiling-runs.{format}"
         message = f"{fmt.count(len(results), 'run')} written to {name}."
@@ -186,7 +182,7 @@ class HistoryTab:
         return tables.file(export.to_bytes(results, format), name), tables.status(message)
 
     def _delete(self, selected: list[str], search: str) -> dict[Any, Any]:
-        """Deletes the selected runs and returns updates of the tab. `selected` is [] if the visitor did not confirm."""
+        """Deletes the selected runs. `selected` is [] if the visitor did not confirm."""
         deleted = self._history.delete(selected) if self._may_delete else 0
         if not deleted:
             return {self.message: tables.status("No run was deleted.")}
@@ -200,15 +196,15 @@ class HistoryTab:
 
 
 def row_of(result: RunResult) -> dict[str, Any]:
-    outcome, spec = verdict.outcome(result) or "", result.spec
-    ratio = result.speedup.ratio if result.speedup is not None and outcome else None
-    ends = fmt.ends(result.speedup.low, result.speedup.high) if ratio and result.speedup else ""
+    known = result.speedup if verdict.outcome(result) else None
+    ratio = known.ratio if known is not None else None
+    ends = fmt.ends(known.low, known.high) if known is not None else tables.UNKNOWN
     return {
         "Select": "+",
-        "Checkpoint": tables.bold(spec.checkpoint),
+        "Checkpoint": tables.bold(result.spec.checkpoint),
         "Settings": naming.run_settings(result),
-        "Result": tables.Cell(word := compare.outcome(result), word, tables.VERDICT_STYLES.get(outcome, "")),
-        "Interval, 95 %": tables.Cell(ratio, ends or tables.UNKNOWN),
+        "Result": tables.verdict_cell(result, word := compare.outcome(result), word),
+        "Interval, 95 %": tables.Cell(ratio, ends),
         **tables.latencies(result),
         "Started (UTC)": fmt.minute(result.started_at),
         "Machine": naming.where(result),

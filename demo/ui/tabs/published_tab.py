@@ -1,4 +1,4 @@
-"""The tab Published: the speed-ups in the Transformers guide to torch.compile, and those measured by this project.
+"""The tab Published: the speed-ups in the Transformers guide, and those measured by this project.
 
 Four drop-down lists filter the rows. The page's address holds the lists' values.
 """
@@ -73,7 +73,7 @@ class PublishedTab:
     def _update(self, query: str, *held: str) -> dict[Any, Any]:
         """Returns updates of the whole tab for the rows that the address's `query` chooses.
 
-        If `query` is '', `held` does so: the present values of the lists. A value that its list lacks becomes ALL.
+        If it is '', `held` does so, the lists' values. A value that its list lacks becomes ALL.
         """
         if query:
             address = links.read_query(query)
@@ -84,15 +84,15 @@ class PublishedTab:
         choices = _choices(every, wanted["subset"])
         chosen = {name: value if value in dict(choices[name]).values() else ALL for name, value in wanted.items()}
         rows, setting = published.select(every, **chosen), attrgetter("subset", "gpu", "batch_size")
-        alike = [row for row in rows if setting(row) == setting(rows[0])]  # one chart of models can show them
+        alike = [row for row in rows if setting(row) == setting(rows[0])]  # one chart can show them
         subset = published.select(every, rows[0].subset, task=chosen["task"]) if rows else []
         in_address = {f"published_{name}": value for name, value in chosen.items() if value != FIRST[name]}
-        figures = {self.durations: charts.durations(alike), self.by_batch: charts.by_batch(subset)}
         return {
             self.query: urlencode(in_address),
             **{one: gr.update(choices=choices[name], value=chosen[name]) for name, one in self.lists.items()},
             self.scope: tables.status(_scope(rows, len(alike))),
-            **{plot: gr.update(value=figure, visible=figure is not None) for plot, figure in figures.items()},
+            self.durations: tables.plot(charts.durations(alike)),
+            self.by_batch: tables.plot(charts.by_batch(subset)),
             self.table: _table(rows),
             self.rows: tuple(rows),
             **{
@@ -102,7 +102,7 @@ class PublishedTab:
         }
 
     def _press(self, rows: Sequence[PublishedRow], event: gr.SelectData) -> tuple[str, Any]:
-        """Returns the new `pressed` and `scope`: the row's query and no change, or '' and why the row cannot run."""
+        """Returns the new `pressed` and `scope`: the row's query, or why the row cannot run."""
         try:
             return query_of(rows[event.index[0]]), gr.skip()
         except BadInput as refused:
@@ -130,7 +130,7 @@ def _table(rows: Sequence[PublishedRow]) -> dict[str, Any]:
 
 
 def _choices(rows: Sequence[PublishedRow], subset: str) -> dict[str, list[tuple[str, str]]]:
-    """Returns what each drop-down list offers: all tables, and the GPUs, batch sizes and tasks that `subset` has."""
+    """Returns what each list offers: all tables, and the GPUs, batch sizes and tasks of `subset`."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
     every = ("All", ALL)

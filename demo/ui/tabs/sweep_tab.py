@@ -38,10 +38,7 @@ CHOICES: dict[str, tuple[str, list[str]]] = {
 }
 """Maps an axis of the grid to its title and its choices."""
 STORED_A_CELL, MAX_STORED = 20, 2000
-"""How many of the newest stored runs a sweep searches for results of its cells: the most for each cell, and in all.
-
-Without a limit, a press of Start would read the whole history into memory.
-"""
+"""The most stored runs, newest first, that a sweep reads in order to reuse them: for each cell, and in all."""
 BYTES_A_PARAMETER = 4  # the published weights are float32
 OPENING = (
     "## Which models are worth compiling here?\n\nEvery combination of the choices is one run and fills one cell. Runs "
@@ -99,7 +96,7 @@ class SweepTab(WorkView):
         self._wire(tab, presets)
 
     def arrive(self, blocks: gr.Blocks) -> None:
-        """Connects the event that shows the visitor's sweep when the page `blocks` opens. Call this method once."""
+        """Connects the event that shows the visitor's sweep when the page `blocks` opens."""
         outputs = [*self._beginning, *self.axes.values(), self._weights]
         self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, outputs, **EVENT_OPTIONS))
 
@@ -120,7 +117,7 @@ class SweepTab(WorkView):
         opened.then(None, run_tab.row_run_id, js=TO_OPEN_RUN, api_visibility="private")
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        """Starts a sweep, or continues a stopped one: reuses stored results, unless "Re-run everything" is ticked."""
+        """Starts a sweep, or continues a stopped one, whose results are stored."""
         return self._start(request, visitor, lambda name: self._sweep(values, name))
 
     def _show_refusal(self, card: Markup) -> dict[Any, Any]:
@@ -209,8 +206,7 @@ class SweepTab(WorkView):
     def _show_cells(self, going: Sweep) -> dict[Any, Any]:
         cells = list(going.cells)  # a copy: another thread changes the list, and map and table must agree
         figure = heatmap(list(map(_heat, cells)))
-        rows = tables.update(map(_row, cells))
-        return {self.map: gr.update(value=figure, visible=figure is not None), self.table: rows}
+        return {self.map: tables.plot(figure), self.table: tables.update(map(_row, cells))}
 
     def _show_end(self, going: Sweep) -> dict[Any, Any]:
         updates = self._pressable(running=False)
@@ -230,14 +226,9 @@ class SweepTab(WorkView):
         return self._run_tab.open_from(self.tabs, self.message, id, request, visitor)
 
 
-# ---- what a sweep says
-
-
 def _heat(cell: Cell) -> HeatCell:
-    spec = cell.spec
-    text, ratio = map_text(cell)
-    group, row = f"{spec.mode}, {spec.dtype}", naming.short(spec.checkpoint)
-    return HeatCell(group, row, f"batch {spec.batch_size}", text, ratio)
+    spec, group = cell.spec, f"{cell.spec.mode}, {cell.spec.dtype}"
+    return HeatCell(group, naming.short(spec.checkpoint), f"batch {spec.batch_size}", *map_text(cell))
 
 
 def map_text(cell: Cell) -> tuple[str, float | None]:
@@ -258,14 +249,13 @@ def map_text(cell: Cell) -> tuple[str, float | None]:
 def _row(cell: Cell) -> dict[str, Any]:
     spec, result = cell.spec, cell.result
     _, ratio = map_text(cell)
-    outcome = (verdict.outcome(result) if result is not None else "") or ""
     state = "to run" if not cell.done else "stored already" if cell.stored else "finished"
     return {
         "Checkpoint": tables.bold(spec.checkpoint),
         "Batch": spec.batch_size,
         "Mode": spec.mode,
         "Number format": spec.dtype,
-        "Result": tables.Cell(ratio, cell.value or tables.UNKNOWN, tables.VERDICT_STYLES.get(outcome, "")),
+        "Result": tables.verdict_cell(result, ratio, cell.value or tables.UNKNOWN),
         **tables.latencies(result),
         "State": "refused" if cell.refused else state,
         "Id": result.id if result is not None else "",
@@ -277,7 +267,7 @@ def _choices_of(preset: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _file(cells: Sequence[Cell], ending: str) -> str:
-    """Writes the cells as a table into a file that gradio can serve. Returns its path. `ending`: ".csv" or ".json"."""
+    """Returns a file with the cells as a table. `ending`: ".csv" or ".json"."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"sweep{ending}"
         write_table(path, cells)

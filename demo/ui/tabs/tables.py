@@ -10,6 +10,7 @@ from gradio.utils import get_upload_folder
 
 from demo.core import format as fmt
 from demo.core.result import RunResult
+from demo.present import verdict
 
 UNKNOWN = "–"
 BOLD, MUTED = "font-weight: 700", "color: var(--muted)"
@@ -17,7 +18,7 @@ VERDICT_STYLES = {
     "faster": "background: color-mix(in srgb, var(--compiled) 25%, var(--panel))",
     "slower": "background: color-mix(in srgb, var(--eager) 35%, var(--panel))",
 }
-"""Maps a verdict to the style of its cell. Text on it has a contrast of 4.5:1, on the light and the dark page."""
+"""Maps a verdict to the style of its cell. Text on it has a contrast of 4.5:1, light and dark."""
 
 
 class Cell(NamedTuple):
@@ -32,7 +33,7 @@ def bold(text: str) -> Cell:
 
 
 def make_table(elem_id: str, label: str, max_height: int = 640, **more: Any) -> gr.Dataframe:
-    """Returns a read-only table, hidden until `update` fills it. `max_height`: pixels. `more`: for gr.Dataframe."""
+    """Returns a read-only table, hidden until `update` fills it. `max_height`: pixels."""
     fixed: dict[str, Any] = {"interactive": False, "visible": False, "pinned_columns": 1}
     return gr.Dataframe(elem_id=elem_id, label=label, max_height=max_height, **fixed, **more)
 
@@ -40,10 +41,10 @@ def make_table(elem_id: str, label: str, max_height: int = 640, **more: Any) -> 
 def update(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns an update that fills a table, or hides it if there are no rows.
 
-    A row maps the titles of the columns to values or `Cell`s. All rows have the same titles.
+    A row maps the titles of the columns, the same in each row, to values or `Cell`s.
     """
     lines = list(rows)
-    cells = [[one if isinstance(one, Cell) else Cell(one, str(one)) for one in line.values()] for line in lines]
+    cells = [list(map(_cell, line.values())) for line in lines]
     value = {
         "headers": list(lines[0]) if lines else [],
         "data": [[one.value for one in row] for row in cells],
@@ -55,15 +56,33 @@ def update(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return gr.update(value=value, visible=bool(cells))
 
 
+def _cell(value: Any) -> Cell:
+    return value if isinstance(value, Cell) else Cell(value, str(value))
+
+
+def plot(figure: Any) -> dict[str, Any]:
+    """Returns an update that shows a figure, or hides the plot for None."""
+    return gr.update(value=figure, visible=figure is not None)
+
+
 def file(content: bytes, name: str) -> str:
     """Writes a file into the folder from which gradio serves, and returns its path."""
     return save_bytes_to_cache(content, name, get_upload_folder())
 
 
+def verdict_cell(result: RunResult | None, value: Any, text: str) -> Cell:
+    """Returns a cell in the colour of the run's verdict."""
+    word = verdict.outcome(result) if result is not None else None
+    return Cell(value, text, VERDICT_STYLES.get(word or "", ""))
+
+
 def latencies(result: RunResult | None) -> dict[str, Cell]:
-    """Returns the cells with a run's eager and compiled latency, by title."""
+    """Returns the cells with a run's latencies, by title."""
     seconds = result.latencies if result is not None else {}
-    return {f"{fmt.capital(name)}, ms": milliseconds(seconds.get(name)) for name in ("eager", "compiled")}
+    return {
+        "Eager, ms": milliseconds(seconds.get("eager")),
+        "Compiled, ms": milliseconds(seconds.get("compiled")),
+    }
 
 
 def milliseconds(seconds: float | None, unknown: str = UNKNOWN) -> Cell:

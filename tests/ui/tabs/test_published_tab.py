@@ -55,17 +55,13 @@ def test_a_row_with_a_fault_has_its_note(page: Page) -> None:
     assert "Repeats the A100's row" in notes["BeiT †"]
 
 
-@pytest.mark.parametrize(
-    "subset, words",
-    [
-        ("measured scope-layers", "Measured here: layer by layer"),
-        ("measured compiler-aot", "Measured here: package (AOTInductor)"),
-        ("measured", "Measured here: as the guide"),
-        ("release", "torch 2.0.1"),
-    ],
-)
-def test_a_subset_is_called_by_words(subset: str, words: str, page: Page) -> None:
-    assert (words, subset) in view(page)["subset"]["choices"]
+def test_a_subset_is_called_by_words(page: Page) -> None:
+    assert {
+        ("Measured here: layer by layer", "measured scope-layers"),
+        ("Measured here: package (AOTInductor)", "measured compiler-aot"),
+        ("Measured here: as the guide", "measured"),
+        ("torch 2.0.1", "release"),
+    } <= set(view(page)["subset"]["choices"])
 
 
 def test_empty_columns_are_left_out(page: Page) -> None:

@@ -1,7 +1,6 @@
 """The tab of sweeps without a browser: its handlers and components. A fake runner stands for the models."""
 
 import csv
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -126,32 +125,24 @@ def test_a_sweep_outlives_its_page() -> None:
     assert arrive(page, "three", VISITOR) == {tab.work_shown: None}  # its end was shown
 
 
-@pytest.mark.parametrize("space", [True, False], ids=["on a Space", "on a machine of one's own"])
-def test_an_unwatched_sweep_ends_on_a_space(space: bool, monkeypatch) -> None:
-    monkeypatch.setattr(jobs, "UNWATCHED_SECONDS", 0.05)
-    if space:
-        monkeypatch.setenv("SPACE_ID", "somebody/space")
+@pytest.mark.parametrize(
+    ("space", "seconds", "ends"),
+    [("somebody/space", 0.05, True), ("somebody/space", 60.0, False), ("", 0.05, False)],
+    ids=["on a Space", "not at once", "on a machine of one's own"],
+)
+def test_an_unwatched_sweep_ends_on_a_space(space: str, seconds: float, ends: bool, monkeypatch) -> None:
+    monkeypatch.setattr(jobs, "UNWATCHED_SECONDS", seconds)
+    monkeypatch.setenv("SPACE_ID", space)
     page, _ = page_of(seconds=0.1)
     going = run_sweep(page)
-    assert going.stopped is space and all(cell.done for cell in going.cells) is not space
+    assert going.stopped is ends and all(cell.done for cell in going.cells) is not ends
     assert len(page.run_tab.queue) == 0
 
 
 def test_closing_the_app_starts_no_further_cell() -> None:
-    page, _ = page_of(lambda spec, image: failed_result(spec=spec, status="interrupted"))
-    assert [cell.result is not None for cell in run_sweep(page).cells] == [True, *[False] * 7]
-
-
-def test_sweeps_have_as_many_places_as_the_queue(monkeypatch) -> None:
-    monkeypatch.setenv("WORTH_COMPILING_QUEUE", "2")
-    monkeypatch.setattr(limits, "current", lambda: limits.limits_from(dict(os.environ)))
-    page, tab = page_of(seconds=60)
-    two = [next(start(page, session=name))[tab.work_shown] for name in ("one", "two")]
-    (refused,) = start(page, session="three")
-    assert "2 others are going on here already" in refused[tab.status]
-    for name, going in zip(("one", "two"), two, strict=True):
-        press(page, tab.stop_button, None, request=from_browser(name))
-        ended(going)
+    page, tab = page_of(lambda spec, image: failed_result(spec=spec, status="interrupted"))
+    assert [cell.result is not None for cell in run_sweep(page, visitor=VISITOR).cells] == [True, *[False] * 7]
+    assert "Stopped" in arrive(page, "later", VISITOR)[tab.status]  # no page has shown its end
 
 
 @pytest.mark.parametrize(
