@@ -100,7 +100,7 @@ def _whole(result: RunResult) -> dict[str, Any]:
 
 
 ABOUT_BENCHMARK = """\
-Times a model with and without torch.compile on this server's machine, and compares what both see or write.
+Times a model with and without torch.compile on this server's machine, and compares the outputs.
 
 Over MCP the answer is one flat row, as /history gives it. Elsewhere, and with `whole`, it is the result as JSON
 (schema_version 3): told, the answer in one line, status, failure, spec, environment, eager and compiled with raw times
@@ -160,13 +160,13 @@ def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[...
 
 
 MAX_LISTED = 200
-"""The most results in an answer of `/history`, because a result takes up to some hundred kilobytes."""
+"""The most results in an answer of `/history`: each takes up to some hundred kilobytes."""
 
 
 def make_history(stored: History) -> Callable[..., list[dict[str, Any]]]:
 
     def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> "list[dict[str, Any]]":
-        """Lists the runs stored on this server's machine, newest first: finished, failed, cancelled and interrupted.
+        """Lists the runs stored on this server's machine, newest first, however they ended.
 
         The answer is a list of flat rows. A row holds settings, machine, latencies in ms, speedup with interval and
         verdict, costs of compiling, agreement of the outputs (parity), and failure. A value not measured is null.

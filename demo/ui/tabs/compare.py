@@ -36,9 +36,9 @@ def conclusion(results: Sequence[RunResult]) -> str:
 
 
 def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
-    """Maps the label of each run, in HTML, to the run's speed-up; to None if the run failed or has no speed-up.
+    """Maps the label of each run, in HTML, to its speed-up; to None if it failed or has none.
 
-    A label holds the run's letter, the speed-up in words, and those settings of the run that not all runs share.
+    A label holds the run's letter, the speed-up in words, and those settings that not all runs share.
     """
     apart = [naming.settings_list(one.spec) for one in results]
     intervals = {}

@@ -20,7 +20,7 @@ from demo.ui.tabs.run_tab import RunTab
 LISTED = 200
 """The most runs in the table: the interval of each takes milliseconds to compute."""
 MAX_EXPORTED = 1000
-"""The most runs in an export of what a search found: each takes up to some hundred kilobytes."""
+"""The most runs in an export of what a search found: each may take some hundred kilobytes."""
 CONFIRM = """(ids, search) => {
   const sure = ids?.length && confirm(`Delete the selected runs (${ids.length}) for good?`);
   return [sure ? ids : [], search];
@@ -113,7 +113,7 @@ class HistoryTab:
     # ---- the table
 
     def _show(self, search: str, selected: list[str]) -> dict[Any, Any]:
-        """Returns updates that list the runs that match `search`. Keeps selected runs that are stored."""
+        """Returns updates that list what matches `search`. Keeps selected runs that are stored."""
         self._history.recover()
         results, kept = self._history.all(LISTED, search), self._results(selected)
         summary = fmt.count(stored := self._history.count(search), "run")
@@ -131,7 +131,7 @@ class HistoryTab:
     def _press(
         self, visitor: str | None, selected: list[str], event: gr.SelectData, request: gr.Request
     ) -> dict[Any, Any]:
-        """Returns updates that select the run of a row pressed in its first column, or else open it."""
+        """Returns updates that select a run pressed in the first column, or else open it."""
         id, (_, column) = event.row_value[-1], event.index
         if column == 0:
             return {self.selected: list(dict.fromkeys([*selected, id])), self._run_tab.row_run_id: ""}
@@ -173,7 +173,7 @@ class HistoryTab:
     # ---- export and deletion
 
     def _export(self, format: str, selected: list[str], search: str) -> tuple[Any, str]:
-        """Writes the selected runs, or else those that match `search`. Returns the file and a message."""
+        """Returns a file with the selected runs, or else what matches `search`, and a message."""
         results = self._results(selected) if selected else self._history.all(MAX_EXPORTED, search)
         name = f"worth-compiling-runs.{format}"
         message = f"{fmt.count(len(results), 'run')} written to {name}."

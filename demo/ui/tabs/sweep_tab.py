@@ -124,7 +124,7 @@ class SweepTab(WorkView):
         return {self.status: card, self.work_shown: None}
 
     def _sweep(self, values: Iterable[Any], visitor: str = "") -> Sweep:
-        """Returns the sweep that `values` ask for, not begun. Raises BadInput, or HistoryError for unreadable runs."""
+        """Returns the sweep that `values` ask for, not begun. Raises BadInput or HistoryError."""
         *axes, weights, fresh = values
         settings = {"weights": weights, "text": catalog.QUERIES, "prompt": catalog.PROMPT}
         specs = make_specs(dict(zip(self.axes, axes, strict=True)) | settings)
@@ -139,7 +139,7 @@ class SweepTab(WorkView):
         return Sweep(tab.runner, tab.queue, visitor, cells, stored)
 
     def _plan(self, *values: Any) -> str:
-        """Returns as Markdown how many cells would run, how long that takes, and what it would download."""
+        """Returns as Markdown how many cells would run, how long, and what to download."""
         try:
             sweep = self._sweep(values)
         except (BadInput, HistoryError) as refused:
@@ -232,9 +232,9 @@ def _heat(cell: Cell) -> HeatCell:
 
 
 def map_text(cell: Cell) -> tuple[str, float | None]:
-    """Returns a cell's text in the heat map and the speed-up for its colour: ("1.44×", 1.44), ("OOM", None).
+    """Returns a cell's text in the heat map and the speed-up for its colour: ("1.44×", 1.44).
 
-    The speed-up is None, which means no colour, unless the verdict is 'faster' or 'slower'.
+    The speed-up is None, for no colour, unless the verdict is 'faster' or 'slower'.
     """
     if cell.result is None:
         return ("refused" if cell.refused else "·"), None

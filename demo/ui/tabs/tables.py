@@ -18,7 +18,7 @@ VERDICT_STYLES = {
     "faster": "background: color-mix(in srgb, var(--compiled) 25%, var(--panel))",
     "slower": "background: color-mix(in srgb, var(--eager) 35%, var(--panel))",
 }
-"""Maps a verdict to the style of its cell. Text on it has a contrast of 4.5:1, light and dark."""
+"""Maps a verdict to the style of its cell. Its text has a contrast of 4.5:1."""
 
 
 class Cell(NamedTuple):
@@ -33,7 +33,7 @@ def bold(text: str) -> Cell:
 
 
 def make_table(elem_id: str, label: str, max_height: int = 640, **more: Any) -> gr.Dataframe:
-    """Returns a read-only table, hidden until `update` fills it. `max_height`: pixels."""
+    """Returns a read-only table, hidden until `update` fills it."""
     fixed: dict[str, Any] = {"interactive": False, "visible": False, "pinned_columns": 1}
     return gr.Dataframe(elem_id=elem_id, label=label, max_height=max_height, **fixed, **more)
 
@@ -86,7 +86,7 @@ def latencies(result: RunResult | None) -> dict[str, Cell]:
 
 
 def milliseconds(seconds: float | None, unknown: str = UNKNOWN) -> Cell:
-    """Returns a cell that shows a time in milliseconds, without a unit. It shows `unknown` for None."""
+    """Returns a cell that shows a time in milliseconds, or `unknown` for None."""
     if seconds is None:
         return Cell(None, unknown)
     value = fmt.milliseconds(seconds)
@@ -94,5 +94,5 @@ def milliseconds(seconds: float | None, unknown: str = UNKNOWN) -> Cell:
 
 
 def status(sentence: str) -> str:
-    """Returns a sentence as HTML that screen readers read out as soon as it appears; '' for ''."""
+    """Returns a sentence as HTML that screen readers read out at once; '' for ''."""
     return f'<p role="status">{escape(sentence)}</p>' if sentence else ""

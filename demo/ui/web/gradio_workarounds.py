@@ -110,8 +110,6 @@ class Blocks(gr.Blocks):
             values = zip(block_fn.inputs, inputs, strict=True)
             filled = [first_value(block) if value is None else value for block, value in values]
             return await super().preprocess_data(block_fn, filled, *more)
-        except gr.Error as error:
-            raise BadInput(error.message) from error
         except Exception as error:
             raise BadInput(f"The {len(block_fn.inputs)} values could not be read. {NOT_UPLOADED}") from error
 
@@ -123,8 +121,6 @@ def errors_as_sentences() -> Iterator[None]:
         yield
     except (BadInput, HistoryError) as error:
         raise gr.Error(fmt.redact(str(error)), print_exception=False) from error
-    except gr.Error:
-        raise
     except Exception as error:
         _log.exception("what a visitor asked for failed")
         sentence = "The server met an error that it did not expect; it is in its log."

@@ -20,7 +20,7 @@ from demo.core import format as fmt, limits
 _log = logging.getLogger(__name__)
 
 MAX_BYTES = 2_000_000
-"""The longest body of a request. It does not apply to uploaded pictures, because gradio limits their size."""
+"""The longest body of a request. gradio limits the size of uploaded pictures itself."""
 
 
 class Guard:
@@ -59,7 +59,7 @@ class Guard:
             await JSONResponse({"detail": f"The server cannot take this request. {words}"}, 400)(scope, receive, send)
 
     def _refuse_other_sites(self, scope: Scope) -> None:
-        """Raises Refusal if a request names another host, or comes from another site's page and is not GET or HEAD."""
+        """Raises Refusal if a request names another host, or if another site's page sends it."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         # an IP address as the host is safe: DNS rebinding needs a name
