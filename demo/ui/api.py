@@ -186,7 +186,7 @@ def make_history(stored: History) -> Callable[..., list[dict[str, Any]]]:
             if result is None:
                 raise BadInput(f"No stored run has the id {fmt.excerpt(id)}.")
             return [_whole(result)]
-        results = stored.all(limit, search)
+        results = stored.all(limit, search or "")
         return [_whole(result) if whole else export.row(result) for result in results]
 
     return history

@@ -96,10 +96,7 @@ NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its
 
 
 class Blocks(gr.Blocks):
-    """gradio's `Blocks`, but a call that fails ends in a sentence, and a null stands for the field's first value.
-
-    A browser sends null for a field that it has not drawn yet.
-    """
+    """gradio's `Blocks`, but a call that fails ends in a sentence."""
 
     async def process_api(self, *given: Any, **named: Any) -> dict[str, Any]:
         with errors_as_sentences():
@@ -107,9 +104,7 @@ class Blocks(gr.Blocks):
 
     async def preprocess_data(self, block_fn: BlockFunction, inputs: list[Any], *more: Any) -> list[Any]:
         try:
-            values = zip(block_fn.inputs, inputs, strict=True)
-            filled = [first_value(block) if value is None else value for block, value in values]
-            return await super().preprocess_data(block_fn, filled, *more)
+            return await super().preprocess_data(block_fn, inputs, *more)
         except Exception as error:
             raise BadInput(f"The {len(block_fn.inputs)} values could not be read. {NOT_UPLOADED}") from error
 
@@ -125,11 +120,3 @@ def errors_as_sentences() -> Iterator[None]:
         _log.exception("what a visitor asked for failed")
         sentence = "The server met an error that it did not expect; it is in its log."
         raise gr.Error(sentence, print_exception=False) from error
-
-
-def first_value(block: Any) -> Any:
-    """Returns the value of an untouched field: '' for text, the preselected value of a choice, else None."""
-    if isinstance(block, gr.Textbox):
-        return ""
-    of_a_list = isinstance(block, gr.Dropdown) and (block.multiselect or not block.allow_custom_value)
-    return block.value if isinstance(block, gr.Radio | gr.Checkbox) or of_a_list else None

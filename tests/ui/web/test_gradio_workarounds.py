@@ -94,22 +94,3 @@ def test_a_message_to_a_removed_session_harms_nothing() -> None:
         messages[str(number)].put_nowait(number)
     assert len(messages) == gradio_workarounds.MOST_SESSIONS and "0" not in messages
     assert messages["0"].empty()
-
-
-CHOICE: dict[str, Any] = {"choices": ["a", "b"], "value": "a"}
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        (gr.Textbox("a"), ""),
-        (gr.Radio(**CHOICE), "a"),
-        (gr.Dropdown(**CHOICE), "a"),
-        (gr.Dropdown(allow_custom_value=True, **CHOICE), None),
-        (gr.Dropdown([], value=[], multiselect=True), []),
-        (gr.Number(1), None),
-    ],
-    ids=["text", "radio", "one of a list", "any text", "several of a list", "number"],
-)
-def test_an_unchanged_field_has_its_first_value(field: Any, value: Any) -> None:
-    assert gradio_workarounds.first_value(field) == value
