@@ -48,10 +48,14 @@ def open_row(page: Page, id: Any, column: int = 1, selected: Any = ()) -> dict[A
 
 
 def test_runs_are_listed_newest_first(page: Page) -> None:
-    slower, failed, fast = shown(list_runs(page)[page.history_tab.runs])
+    update = list_runs(page)[page.history_tab.runs]
+    slower, failed, fast = shown(update)
     assert [slower[-1], failed[-1], fast[-1]] == ["slower", FAILED.id, FAST.id]
     assert fast[3:7] == ["2.00× faster ▲", "1.993 to 2.007×", "2.036", "1.018"]
     assert slower[3] == "2.00× slower ▼" and failed[2:7] == ["batch 256 · default · float32", "Out of memory", *"–––"]
+    colours = tables.VERDICT_STYLES
+    styles = [row[3] for row in update["value"]["metadata"]["styling"]]
+    assert styles == [colours["slower"], "", colours["faster"]]
 
 
 def test_a_list_has_what_fits_up_to_a_limit(page: Page, monkeypatch) -> None:
