@@ -38,7 +38,7 @@ HELP = {
     "task": "Needed only for a checkpoint that is not in the catalogue.",
     "image": 'An uploaded file, over MCP a "data:image/png;base64,..." URL; else an example that suits the model. Text '
     "generation takes none.",
-    "whole": "True for the whole result, False for one flat row; by default the row over MCP, else the whole result.",
+    "whole": "True: the whole result. False: one flat row. By default the row over MCP, else the whole result.",
     "minutes": f"Time for its runs, {best_way.MIN_MINUTES:g} to {best_way.MAX_MINUTES:g}; the queue is not counted.",
     "other_formats": "Try half formats, and TF32 on a GPU, too: they change the outputs.",
     **{option.name: option.help for option in OPTIONS.values()},
@@ -77,7 +77,7 @@ def _endpoint(
 
 
 def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
-    """Returns the spec of a call with these arguments, and its picture: the upload, or else an example.
+    """Returns the spec of a call, and its picture: the upload, or else an example.
 
     The picture is None for a model that takes none. Raises BadInput for wrong values.
     """
@@ -202,7 +202,7 @@ def published_table(
     task: Literal[PUBLISHED_TASKS] | None = None,  # type: ignore[valid-type]
     model: str | None = None,
 ) -> "dict[str, Any]":  # as text: gradio then describes the answer as any JSON
-    """The speed-ups of torch.compile for vision models in the Transformers guide, and those that this project measured.
+    """The speed-ups of torch.compile for vision models in the Transformers guide, and this project's own.
 
     The answer has three lists. rows: the origin of each is "published" or "measured by this project", its times are
     milliseconds or "OOM". faults: what is known to be wrong in the guide. sources: where its tables come from.

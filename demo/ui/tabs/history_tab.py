@@ -94,7 +94,7 @@ class HistoryTab:
         compare_pressed = self.compare_button.click(self._compare, selected, compared, **raw)
         compare_pressed.then(None, js=scroll_to("compared"), api_visibility="private")
         events = [
-            # a comparison stands above the list and would hide what the search finds
+            # a comparison above the list would hide what the search finds
             search.change(self._clear_comparison, None, self.comparing, **EVENT_OPTIONS),
             tab.select(self._compare_linked, self.query, compared, js=links.read_choices("history"), **EVENT_OPTIONS),
             compare_pressed,
@@ -113,7 +113,7 @@ class HistoryTab:
     # ---- the table
 
     def _show(self, search: str, selected: list[str]) -> dict[Any, Any]:
-        """Returns updates that list what matches `search`. Keeps selected runs that are stored."""
+        """Returns updates that list what matches `search`. Selected runs that are stored stay so."""
         self._history.recover()
         results, kept = self._history.all(LISTED, search), self._results(selected)
         summary = fmt.count(stored := self._history.count(search), "run")
@@ -190,7 +190,7 @@ class HistoryTab:
         return self._clear_comparison() | self._show(search, []) | {self.message: message}
 
     def _results(self, ids: Iterable[str]) -> list[RunResult]:
-        """Returns the runs with these ids, oldest first, without those that are not stored."""
+        """Returns the stored runs with these ids, oldest first."""
         results = [result for id in dict.fromkeys(ids) if (result := self._history.get(id)) is not None]
         return sorted(results, key=lambda result: result.started_at)
 

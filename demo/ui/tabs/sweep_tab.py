@@ -117,7 +117,7 @@ class SweepTab(WorkView):
         opened.then(None, run_tab.row_run_id, js=TO_OPEN_RUN, api_visibility="private")
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
-        """Starts a sweep, or continues a stopped one, whose results are stored."""
+        """Starts a sweep, or continues a stopped one."""
         return self._start(request, visitor, lambda name: self._sweep(values, name))
 
     def _show_refusal(self, card: Markup) -> dict[Any, Any]:
@@ -158,7 +158,7 @@ class SweepTab(WorkView):
         return "\n\n".join(lines)
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
-        """Returns updates that show the visitor's sweep, if it goes on or no page has shown its end."""
+        """Returns updates that show the visitor's sweep, if it goes on or its end is unseen."""
         going = self.work_of(request, visitor)
         if not isinstance(going, Sweep) or (going.ended and going.delivered):
             return {self.work_shown: None}

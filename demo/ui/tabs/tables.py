@@ -1,4 +1,4 @@
-"""Tables of the page: `gr.Dataframe` whose cells sort by a value and show a text and a style."""
+"""Tables of the page, whose cells sort by a value and show a text and a style."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -34,8 +34,15 @@ def bold(text: str) -> Cell:
 
 def make_table(elem_id: str, label: str, max_height: int = 640, **more: Any) -> gr.Dataframe:
     """Returns a read-only table, hidden until `update` fills it."""
-    fixed: dict[str, Any] = {"interactive": False, "visible": False, "pinned_columns": 1}
-    return gr.Dataframe(elem_id=elem_id, label=label, max_height=max_height, **fixed, **more)
+    return gr.Dataframe(
+        elem_id=elem_id,
+        label=label,
+        interactive=False,
+        visible=False,
+        pinned_columns=1,
+        max_height=max_height,
+        **more,
+    )
 
 
 def update(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class Guard:
 
 
 def _name(host: str) -> str:
-    """Returns a host in lower case without its port: "localhost" for "LOCALHOST:7860"."""
+    """Returns a host in lower case without its port."""
     return re.sub(r":\d*$", "", host).lower()
 
 
