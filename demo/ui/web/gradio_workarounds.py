@@ -103,10 +103,16 @@ class Blocks(gr.Blocks):
             return await super().process_api(*given, **named)
 
     async def preprocess_data(self, block_fn: BlockFunction, inputs: list[Any], *more: Any) -> list[Any]:
+        name, wanted = block_fn.api_name, len(block_fn.inputs)
+        if len(inputs) != wanted:
+            by_name = f"/gradio_api/call/v2/{name} takes only those that you name."
+            raise BadInput(f"/{name} takes {wanted} values. Given: {len(inputs)}. {by_name}")
         try:
             return await super().preprocess_data(block_fn, inputs, *more)
+        except gr.Error:
+            raise
         except Exception as error:
-            raise BadInput(f"The {len(block_fn.inputs)} values could not be read. {NOT_UPLOADED}") from error
+            raise BadInput(f"A value could not be read. {NOT_UPLOADED}") from error
 
 
 @contextlib.contextmanager
@@ -114,6 +120,9 @@ def errors_as_sentences() -> Iterator[None]:
     """Turns an exception into a gr.Error. Keeps the text of BadInput and HistoryError; other texts are only logged."""
     try:
         yield
+    except gr.Error as error:  # gradio's own, such as a value that a list does not offer
+        error.print_exception = False
+        raise
     except (BadInput, HistoryError) as error:
         raise gr.Error(fmt.redact(str(error)), print_exception=False) from error
     except Exception as error:
