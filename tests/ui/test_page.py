@@ -16,9 +16,8 @@ import pytest
 from support.page_support import answering, serving
 from support.samples import MACHINE, ok_result
 
-from demo.core import catalog
 from demo.ui.look.theme import CSS
-from demo.ui.page import SEGFORMER, SESSIONS, Page, masthead, presets
+from demo.ui.page import SESSIONS, Page, masthead
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -98,10 +97,3 @@ def test_the_page_fetches_nothing_from_outside(address: str) -> None:
     html = urllib.request.urlopen(address).read().decode()
     fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', html)
     assert [url for url in fetched if not url.startswith(address)] == []
-
-
-def test_a_preset_needs_no_network(monkeypatch) -> None:
-    assert all(catalog.find(spec.checkpoint).bundled for spec in presets(MACHINE).values())
-    monkeypatch.setattr("demo.core.hub.can_load", lambda checkpoint: False)
-    spec = presets(dataclasses.replace(MACHINE, gpu="Tesla T4"))["Segformer"]
-    assert (spec.checkpoint, spec.weights) == (SEGFORMER, "random")

@@ -10,15 +10,20 @@ from demo.core import format as fmt
 from demo.core.options import BadInput
 from demo.store.history import HistoryError
 from demo.ui.jobs import Supervisor, Work, result_or_error, visitor_name
-from demo.ui.tabs.headline import problem
+from demo.ui.templates import render
 
 EVENT_OPTIONS: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
-"""The options of every event that calls the server. Some events also have one or both of these:
+"""The options of every event that calls the server."""
+RAW: dict[str, Any] = {"preprocess": False, **EVENT_OPTIONS}
+"""With these, a handler gets the values as the browser sent them. Otherwise gradio decodes the picture, and fails if it
+is broken. The worker decodes it instead, and says what is wrong."""
+LATEST: dict[str, Any] = {"trigger_mode": "always_last", **RAW}
+"""Also with these, no change of a field is lost. Otherwise gradio drops those that come while it handles another."""
 
-- `preprocess=False` gives the handler the values as the browser sent them. Otherwise gradio decodes the picture and
-  fails if the picture is broken. The worker decodes it instead, and says what is wrong.
-- `trigger_mode="always_last"`: otherwise gradio drops a field's event while it handles an earlier one of the field.
-"""
+
+def problem(title: str, message: str, remedy: str = "") -> Markup:
+    """Returns a card that says what did not work. `remedy` is what to do."""
+    return render("results.card", title, message, remedy)
 
 
 def error_card(error: Exception, title: str = "This cannot be run") -> Markup:

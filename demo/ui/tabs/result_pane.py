@@ -1,23 +1,16 @@
-"""The result pane of the tab Run: its components, the updates that show a result in them, and the button Repeat.
-
-Repeat runs the same settings in one more process. The verdict's interval then includes how far processes differ.
-"""
+"""The result pane of the tab Run: its components, and the updates that show a result in them."""
 
 import contextlib
-import dataclasses
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from markupsafe import Markup
 
 from demo.core import catalog, format as fmt
 from demo.core.base64_images import decode_preview
-from demo.core.machine import HostInfo
-from demo.core.options import BadInput, RunSpec
+from demo.core.options import BadInput
 from demo.core.outputs import ImageInfo, Predictions
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
@@ -25,10 +18,8 @@ from demo.present import charts, details, markdown, naming, pictures, png, race
 from demo.present.pictures import VARIANTS, Variant
 from demo.present.script import change, needs_folder, script
 from demo.runs.outcome import Files
-from demo.sweep.grid import is_from_machine
-from demo.ui.tabs import links, tables
-from demo.ui.tabs.form import find_picture, uploaded_file
-from demo.ui.tabs.headline import failure, headline, intro, race_of
+from demo.ui.tabs import tables
+from demo.ui.tabs.headline import headline, intro, race_of
 
 FILES = {
     "card": ("Picture of this result", ".png"),
@@ -96,23 +87,18 @@ class ResultPane:
     def only(self, html: str) -> dict[Any, Any]:
         return {part: gr.update(visible=False) for part in self._parts if part is not self.top} | {self.top: html}
 
-    def result(self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None) -> dict[Any, Any]:
-        """Returns updates that show a result and offer its `files`. `stored`: whether the history holds the result."""
-        below = self._folds_of(result) | self._to_take(result, files)
+    def result(self, result: RunResult, files: Files, plays: bool, again: bool) -> dict[Any, Any]:
+        """Returns updates that show a result and offer its `files`.
+
+        `plays`: whether the race is animated. `again`: whether to show the button Repeat.
+        """
         words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
-        again = gr.update(value=words, visible=stored and can_repeat(result, machine))
+        updates = self.only(headline(result)) | self._folds_of(result) | self._to_take(result, files)
+        updates[self.repeat] = gr.update(value=words, visible=again)
         if result.speedup is None or result.failure is not None:
-            ways_out = links.change_links(result.spec, failed.change) if (failed := result.failure) else Markup()
-            return self.only(failure(result, ways_out)) | below | {self.repeat: again}
-        hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best)}
-        # plays only once the run is over: an animation takes a core from the start that may still be measured
-        picture = race_of(result, plays=stored)
-        answer: dict[Any, Any] = {
-            self.top: headline(result),
-            self.repeat: again,
-            self.race: gr.update(value=picture, visible=bool(picture)),
-        }
-        return below | hidden | answer | self.outputs.show(result)
+            return updates
+        picture = race_of(result, plays)
+        return updates | {self.race: gr.update(value=picture, visible=bool(picture))} | self.outputs.show(result)
 
     def _folds_of(self, result: RunResult) -> dict[Any, Any]:
         figure = charts.trace(result)
@@ -271,43 +257,3 @@ def _of_each(component: Any, **settings: Any) -> dict[Variant, Any]:
 
 def _annotation(picture: pictures.Annotation) -> dict[str, Any]:
     return {"value": (picture.image, picture.marks), "color_map": picture.colours}
-
-
-# ---- Repeat
-
-
-def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
-    try:
-        one_more(result, machine)
-    except BadInput:
-        return False
-    return True
-
-
-def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
-    """Returns the spec for the button Repeat: one more process, or all processes again if the run gave no figures.
-
-    Raises BadInput if the result is from another machine than `machine`, or from other versions of torch and the like:
-    one verdict cannot mix these. If `machine` is None, this is not checked.
-    """
-    spec = result.spec
-    if result.as_processes():
-        if machine is not None and not is_from_machine(result, machine):
-            raise BadInput("This run is of another machine or other versions. Press Run to measure it here.")
-        spec = dataclasses.replace(spec, repeats=1)
-    return catalog.make_spec(**catalog.arguments(spec))
-
-
-def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None:
-    """Returns the path of the run's picture: an example, or the form's picture `in_form`. None for text generation.
-
-    If the run ended before it read its picture, returns the form's picture. Raises BadInput if the picture is not here.
-    """
-    if not result.spec.sees_picture:
-        return None
-    file, name = uploaded_file(in_form) if in_form else None, ""
-    if result.image is not None:
-        file, name = find_picture(result.image.sha256, file), f", {result.image.name},"
-    if file is None:
-        raise BadInput(f"Its picture{name} is not here. Choose it in the form, then press the button once more.")
-    return file

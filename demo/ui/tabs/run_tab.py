@@ -1,6 +1,7 @@
 """The tab Run: the form on the left, the result pane on the right, and the events that connect them."""
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -9,24 +10,25 @@ import gradio as gr
 from markupsafe import Markup
 
 from demo.core import catalog, cores, format as fmt, hub
+from demo.core.machine import HostInfo
 from demo.core.options import BadInput, RunSpec
 from demo.core.quality import quality
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
 from demo.present import naming, race, verdict
 from demo.runs import forecast
-from demo.runs.outcome import NO_FILES
+from demo.runs.outcome import NO_FILES, Files
 from demo.runs.runner import Runner
 from demo.store.history import History, HistoryError
+from demo.sweep.grid import is_from_machine
 from demo.sweep.run_grid import Waiting
 from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, result_or_error, visitor_name
 from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
-from demo.ui.tabs import form as forms, form_notes, links, tables
-from demo.ui.tabs.events import EVENT_OPTIONS, WorkView, error_card
+from demo.ui.tabs import form as forms, links, tables
+from demo.ui.tabs.events import EVENT_OPTIONS, LATEST, RAW, WorkView, error_card, problem
 from demo.ui.tabs.form import FIRST
-from demo.ui.tabs.headline import headline, intro, problem
-from demo.ui.tabs.live_strip import meanwhile, strip
-from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of
+from demo.ui.tabs.headline import headline, intro, strip
+from demo.ui.tabs.result_pane import ResultPane
 from demo.ui.templates import render
 
 BROWSER_KEY = "worth-compiling-visitor"
@@ -82,34 +84,18 @@ class RunTab(WorkView):
 
     def settle_after(self, greeted: Any) -> None:
         """Connects what follows event `greeted`: choosing a first model, the forecast, the note on a busy machine."""
-        inputs = self.form.inputs
-        greeted.then(
-            self._settle,
-            [inputs["checkpoint"], inputs["image"], self.has_run],
-            [inputs["checkpoint"], inputs["image"]],
-            preprocess=False,
-            **EVENT_OPTIONS,
-        ).then(self._forecast, list(inputs.values()), self.form.forecast, preprocess=False, **EVENT_OPTIONS).then(
-            self._busy_note, None, [self.form.busy, self.form.run_when_quiet], preprocess=False, **EVENT_OPTIONS
-        )
+        form, model = self.form, [self.form.inputs["checkpoint"], self.form.inputs["image"]]
+        settled = greeted.then(self._settle, [*model, self.has_run], model, **RAW)
+        told = settled.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
+        told.then(self._busy_note, None, [form.busy, form.run_when_quiet], **RAW)
 
     def _wire(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
-        inputs["checkpoint"].change(
-            self._choose,
-            [inputs["checkpoint"], inputs["task"], self.has_run],
-            [inputs["task"], form.checkpoint_note, inputs["text"], pane.top],
-            **EVENT_OPTIONS,
-        )
-        gr.on(
-            [field.change for name, field in inputs.items() if name != "image"],
-            self._forecast_and_note,
-            [self.shown_id, *inputs.values()],
-            [form.forecast, pane.notice],
-            preprocess=False,
-            trigger_mode="always_last",
-            **EVENT_OPTIONS,
-        )
+        checkpoint, fields = inputs["checkpoint"], list(inputs.values())
+        follows = [inputs["task"], form.checkpoint_note, inputs["text"], pane.top]
+        checkpoint.change(self._choose, [checkpoint, inputs["task"], self.has_run], follows, **EVENT_OPTIONS)
+        changes = [field.change for name, field in inputs.items() if name != "image"]
+        gr.on(changes, self._forecast_and_note, [self.shown_id, *fields], [form.forecast, pane.notice], **LATEST)
         for fold in pane.folds.values():
             fold.expand(None, js=REDRAW, api_visibility="private")
         begins = [form.run.click, form.run_when_quiet.click, form.best.click, pane.repeat.click]
@@ -120,18 +106,12 @@ class RunTab(WorkView):
             *(self.has_run, self.shown_id, self.work_shown),
         ]
         for begun in (
-            form.run.click(self._run, [self.visitor, *inputs.values()], changed, preprocess=False, **EVENT_OPTIONS),
-            form.run_when_quiet.click(
-                self._run_when_quiet, [self.visitor, *inputs.values()], changed, preprocess=False, **EVENT_OPTIONS
-            ),
-            pane.repeat.click(
-                self._repeat, [self.visitor, self.shown_id, inputs["image"]], changed, preprocess=False, **EVENT_OPTIONS
-            ),
+            form.run.click(self._run, [self.visitor, *fields], changed, **RAW),
+            form.run_when_quiet.click(self._run_when_quiet, [self.visitor, *fields], changed, **RAW),
+            pane.repeat.click(self._repeat, [self.visitor, self.shown_id, inputs["image"]], changed, **RAW),
         ):
             begun.then(None, self.shown_id, js=links.SHOW, api_visibility="private")
-            self._watch_after(begun).then(
-                self._forecast, list(inputs.values()), form.forecast, preprocess=False, **EVENT_OPTIONS
-            )
+            self._watch_after(begun).then(self._forecast, fields, form.forecast, **RAW)
         form.cancel.click(self._cancel, self.visitor, form.cancel, queue=False, **EVENT_OPTIONS)
 
     def _watch_after(self, event: Any) -> Any:
@@ -149,7 +129,7 @@ class RunTab(WorkView):
     def _over(self, request: gr.Request, going: Work | None) -> dict[Any, Any]:
         if going is not None and not going.ended and going.early_result is not None:
             note = {self.pane.notice: gr.update(value=render("results.note", LATER_START), visible=True)}
-            return self.pane.result(going.early_result, NO_FILES, False, self.runner.machine) | note
+            return self._result(going.early_result, NO_FILES, stored=False) | note
         ended = {self.work_shown: None} if going is not None and going.ended else {}
         return super()._over(request, going) | ended
 
@@ -163,7 +143,7 @@ class RunTab(WorkView):
         own_task = task if entry is None else entry.task  # a checkpoint of the catalogue decides the task
         updates = {
             form.inputs["task"]: own_task if own_task != task else gr.skip(),
-            form.checkpoint_note: form_notes.checkpoint_note(name),
+            form.checkpoint_note: forms.checkpoint_note(name),
             form.inputs["text"]: gr.update(visible=forms.takes_text(name, own_task)),
         }
         return updates if has_run or not name else updates | {self.pane.top: intro(name)}
@@ -196,7 +176,7 @@ class RunTab(WorkView):
         if problem_here := refusal(spec, machine):
             return render("results.no_forecast", problem_here)
         expected = forecast.forecast(spec, checkpoint, self._runs_here(spec))
-        return form_notes.forecast(expected, checkpoint, spec, query)
+        return forms.forecast(expected, checkpoint, spec, query)
 
     def _here(self, spec: RunSpec) -> RunSpec:
         return spec if self.runner.machine is None else on_machine(spec, self.runner.machine)
@@ -268,7 +248,7 @@ class RunTab(WorkView):
             result = self.history.get(str(id))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
-            spec, picture = one_more(result, self.runner.machine), picture_of(result, in_form)
+            spec, picture = one_more(result, self.runner.machine), forms.picture_of(result, in_form)
             return Job(self.runner, self.queue, name, spec, picture, result.as_processes())
 
         return self._start(request, visitor, one_more_process)
@@ -314,7 +294,8 @@ class RunTab(WorkView):
     def _show_progress(self, job: Job) -> dict[Any, Any]:
         match job.doing:
             case Waiting(ahead):
-                html = render("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING) + meanwhile(job)
+                heading = f"Runs ahead of yours: {ahead}."
+                html = render("progress.waiting", heading, WAITING, job.expected_seconds, job.recorded)
             case WaitingForQuiet(share):
                 busy = f"Other programs use {fmt.percent(share)} of this machine."
                 html = render("progress.waiting", busy, WAITING_FOR_QUIET)
@@ -324,15 +305,14 @@ class RunTab(WorkView):
         return {self.pane.live: html}
 
     def _show_end(self, job: Job) -> dict[Any, Any]:
-        pane, machine, ready = self.pane, self.runner.machine, self.form.pressable(running=False)
-        outcome = job.outcome()
+        pane, ready, outcome = self.pane, self.form.pressable(running=False), job.outcome()
         if job.show_recorded and job.recorded is not None:
             updates = self._show_recorded_run(job.recorded)
             return ready | {part: update for part, update in updates.items() if part in self._ending}
         match outcome:
             case RunResult():
                 stored = isinstance(result_or_error(lambda: self.history.get(outcome.id)), RunResult)
-                updates = pane.result(outcome, job.files_of(outcome.id), stored, machine)
+                updates = self._result(outcome, job.files_of(outcome.id), stored)
                 for fold in pane.folds.values() if job.early_result is not None else ():
                     del updates[fold]["open"]  # a visitor who reads the early result may have opened the fold
                 if (known := quality(outcome)) is not None and known.remedy == "quiet":
@@ -343,6 +323,11 @@ class RunTab(WorkView):
             case _:
                 card = error_card(outcome)
         return ready | pane.show_refusal(card)
+
+    def _result(self, result: RunResult, files: Files, stored: bool) -> dict[Any, Any]:
+        again = isinstance(result_or_error(lambda: one_more(result, self.runner.machine)), RunSpec)
+        # plays only once the run is over: an animation takes a core from the start that may still be measured
+        return self.pane.result(result, files, plays=stored, again=stored and again)
 
     # ---- links
 
@@ -388,7 +373,7 @@ class RunTab(WorkView):
         files = work.files_of(result.id) if isinstance(work, Job) else NO_FILES
         return (
             {self.has_run: True, self.shown_id: result.id}
-            | self.pane.result(result, files, True, self.runner.machine)
+            | self._result(result, files, stored=True)
             | links.fill_form(self.form, result.spec)
             | self.form.with_picture_of(result.image)
         )
@@ -403,3 +388,17 @@ class RunTab(WorkView):
             return {message: tables.status(sentence), self.row_run_id: ""}
         updates = self.open(id, work)
         return {tabs: gr.update(selected="run"), message: "", self.row_run_id: updates[self.shown_id]} | updates
+
+
+def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
+    """Returns the spec for the button Repeat: one more process, or all processes again if the run gave no figures.
+
+    Raises BadInput if the result is from another machine than `machine`, or from other versions of torch and the like:
+    one verdict cannot mix these. If `machine` is None, this is not checked.
+    """
+    spec = result.spec
+    if result.as_processes():
+        if machine is not None and not is_from_machine(result, machine):
+            raise BadInput("This run is of another machine or other versions. Press Run to measure it here.")
+        spec = dataclasses.replace(spec, repeats=1)
+    return catalog.make_spec(**catalog.arguments(spec))

@@ -14,8 +14,7 @@ from demo.core import catalog
 from demo.core.options import RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
-from demo.ui.tabs import form, form_notes
-from demo.ui.tabs.form_notes import checkpoint_note, doubts
+from demo.ui.tabs import form
 
 
 @pytest.fixture(scope="module")
@@ -115,11 +114,13 @@ def test_a_press_chooses_a_model_for_photographs() -> None:
 
 @pytest.mark.parametrize(("cached", "where"), [(True, "In the cache"), (False, "Download about 346 MB")])
 def test_a_model_has_a_place(monkeypatch, cached: bool, where: str) -> None:
-    monkeypatch.setattr(form_notes.hub, "holds_weights", lambda checkpoint: cached)
-    assert checkpoint_note(form.VIT).replace("\N{NO-BREAK SPACE}", " ").startswith(where)
+    monkeypatch.setattr(form.hub, "holds_weights", lambda checkpoint: cached)
+    assert form.checkpoint_note(form.VIT).replace("\N{NO-BREAK SPACE}", " ").startswith(where)
     (listed,) = (words for words, id in form.choices("image-classification") if id == form.VIT)
     assert where.lower() in listed.lower()
-    assert "drawn shapes only: circle, cross, heart, ring, square, star, triangle." in checkpoint_note("shapes-rtdetr")
+    assert "drawn shapes only: circle, cross, heart, ring, square, star, triangle." in form.checkpoint_note(
+        "shapes-rtdetr"
+    )
 
 
 def test_a_picture_that_soon_follows_another_is_not_dropped(page: Page) -> None:
@@ -138,5 +139,5 @@ def test_a_picture_that_soon_follows_another_is_not_dropped(page: Page) -> None:
     ],
 )
 def test_a_pointless_choice_gets_a_sentence(changes: dict[str, Any], words: str) -> None:
-    sentences = " ".join(doubts(dataclasses.replace(catalog.make_spec("shapes-vit", device="cpu"), **changes)))
+    sentences = " ".join(form.doubts(dataclasses.replace(catalog.make_spec("shapes-vit", device="cpu"), **changes)))
     assert sentences.startswith(words) and bool(sentences) == bool(words)

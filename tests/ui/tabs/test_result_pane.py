@@ -33,7 +33,7 @@ from demo.present.script import script
 from demo.runs.outcome import NO_FILES
 from demo.store.history import History
 from demo.ui.page import Page
-from demo.ui.tabs import form, result_pane
+from demo.ui.tabs import form
 
 
 def file_of(page: Page, updates: dict[Any, Any], name: str = "trace") -> dict[str, Any]:
@@ -42,7 +42,7 @@ def file_of(page: Page, updates: dict[Any, Any], name: str = "trace") -> dict[st
 
 def of(page: Page, result: RunResult) -> dict[Any, Any]:
     """The updates that show a result."""
-    return page.run_tab.pane.result(result, NO_FILES, True, MACHINE)
+    return page.run_tab.pane.result(result, NO_FILES, plays=True, again=True)
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +156,8 @@ def test_a_picture_that_is_gone_is_taken_from_the_form(tmp_path, history: Histor
 def test_a_run_of_another_setup_is_not_repeated(history: History) -> None:
     history.append(result := of_picture(environment=dataclasses.replace(ENVIRONMENT, torch="another")))
     page = Page(runner := of_this_machine(), history=history)
-    (refused,) = press(page, result.id)
-    assert not result_pane.can_repeat(result, MACHINE)
+    (shown,), (refused,) = open_page(page, run=result.id), press(page, result.id)
+    assert not shown[page.run_tab.pane.repeat]["visible"]
     assert "This cannot be run" in stage_of(page, refused) and not runner.runs
 
 
@@ -177,7 +177,8 @@ CANCELLED = failed_result(status="cancelled", spec=BASE, failure=Failure("compil
 def test_a_run_without_figures_is_run_again(history: History, result: RunResult) -> None:
     history.append(result)
     page = Page(runner := of_this_machine(), history=history)
-    assert of(page, result)[page.run_tab.pane.repeat] == gr.update(value="Run it again", visible=True)
+    (shown,) = open_page(page, run=result.id)
+    assert shown[page.run_tab.pane.repeat] == gr.update(value="Run it again", visible=True)
     press(page, result.id, in_the_form(SCENE))
     assert runner.runs == [BASE] and runner.pictures[0] is not None
 

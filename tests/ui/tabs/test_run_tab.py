@@ -190,12 +190,22 @@ def test_a_run_that_ended_unseen_is_shown_once() -> None:
     assert list(open_page(page)) == []
 
 
-def test_visitors_run_in_turn() -> None:
-    page = Page(runner := answering(ok_result(), seconds=0.3))
+@pytest.fixture
+def answered(history: History) -> Page:
+    """Its history has an answer of the form's first settings. Its runs last a minute."""
+    history.append(ok_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu"), elapsed_seconds=0.2))
+    return Page(answering(full_result(), seconds=60), history=history)
+
+
+def test_visitors_run_in_turn(answered: Page) -> None:
+    page, runner = answered, answered.run_tab.runner
+    runner.answer, runner.seconds = (lambda *_: ok_result()), 0.3
     runner.hold = True
     first, second, third = (press_run(page, name) for name in ("one", "two", "three"))
     next(first), next(first), next(second), next(third)
-    assert "Runs ahead of yours: 1" in stage_of(page, next(second))
+    waits = stage_of(page, next(second))
+    assert "Runs ahead of yours: 1" in waits and "Yours takes about 1 s." in waits
+    assert f'2.00× (1.993 to 2.007×). <a href="?run={ok_result().id}">Open it</a>' in waits
     cancel(page, "two")
     *_, last = second
     assert "You left the queue" in stage_of(page, last)
@@ -205,13 +215,6 @@ def test_visitors_run_in_turn() -> None:
     runner.hold = False
     *_, last = third
     assert "2.00×" in stage_of(page, last)
-
-
-@pytest.fixture
-def answered(history: History) -> Page:
-    """Its history has an answer of the form's first settings. Its runs last a minute."""
-    history.append(ok_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu"), elapsed_seconds=0.2))
-    return Page(answering(full_result(), seconds=60), history=history)
 
 
 @pytest.mark.parametrize(("batch_size", "noted"), [(1, False), (2, True)], ids=["its settings", "others"])
