@@ -1,6 +1,5 @@
 """The result pane of the tab Run: its components, and the updates that show a result in them."""
 
-import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -187,9 +186,9 @@ class Outputs:
         """Returns updates that show the predictions of a result, or hide this part of the pane if there are none."""
         seen, values, words = result.predictions or {}, Values(), list[str]()
         if set(VARIANTS) <= set(seen):
-            words = markdown.of_predictions(result)
+            words, values = markdown.of_predictions(result), self._texts(result, seen) or self._labels(seen)
             try:
-                values = self._values(result, seen)
+                values |= self._pictures(result.image, seen)
             except (ValueError, ArithmeticError):  # a damaged stored result: its other parts are still shown
                 words.append(NO_PICTURE)
             if self.slider in values and self.difference not in values:
@@ -202,16 +201,10 @@ class Outputs:
         column = {self.column: gr.update(visible=bool(values or words)), self.words: text}
         return column | hidden | {component: gr.update(visible=True, **values[component]) for component in values}
 
-    def _values(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
-        """Returns what components show of predictions, `seen`. Raises ValueError or ArithmeticError for bad data."""
-        if seen["eager"].text is not None:
-            return self._texts(result, seen)
-        if seen["eager"].labels is not None:
-            return self._labels(result.image, seen)
-        return self._marks(result.image, seen) if result.image is not None else {}
-
     def _texts(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
         """Returns the prompt and both models' texts. Marks each token that the other text lacks at that place."""
+        if seen["eager"].text is None:
+            return {}
         values: Values = {self.prompt: {"value": result.spec.prompt}}
         for variant, other in zip(VARIANTS, reversed(VARIANTS), strict=True):
             ours, theirs = seen[variant], seen[other].token_ids or ()
@@ -220,19 +213,23 @@ class Outputs:
             values[self.texts[variant]] = {"value": marked}
         return values
 
-    def _labels(self, info: ImageInfo | None, seen: Mapping[str, Predictions]) -> Values:
-        values: Values = {
-            component: {"value": {one.label: one.score for one in seen[variant].labels or ()}}
+    def _labels(self, seen: Mapping[str, Predictions]) -> Values:
+        return {
+            component: {"value": {one.label: one.score for one in labels}}
             for variant, component in self.labels.items()
+            if (labels := seen[variant].labels) is not None
         }
-        with contextlib.suppress(ValueError):  # the labels are shown even if the picture is damaged
-            if info is not None:
-                values[self.picture] = {"value": (decode_preview(info.preview_jpeg), []), "label": info.name}
-        return values
 
-    def _marks(self, info: ImageInfo, seen: Mapping[str, Predictions]) -> Values:
-        """Returns pictures with boxes or masks: one for each model, both under a slider, and one of the differences."""
+    def _pictures(self, info: ImageInfo | None, seen: Mapping[str, Predictions]) -> Values:
+        """Returns the picture, or with boxes or masks: one for each model, both under a slider, and the differences.
+
+        Raises ValueError or ArithmeticError for damaged data.
+        """
+        if info is None:
+            return {}
         preview, values = decode_preview(info.preview_jpeg), Values()
+        if seen["eager"].labels is not None:
+            return {self.picture: {"value": (preview, []), "label": info.name}}
         pair, noun = [], "segment" if seen["eager"].boxes is None else "object"
         for variant, component in self.marked.items():
             picture = pictures.annotate(preview, info, seen, variant)
@@ -241,9 +238,7 @@ class Outputs:
             pair.append(pictures.draw(picture))
         values[self.slider] = {"value": tuple(pair)}
         difference = pictures.annotate_difference(preview, info, seen["eager"], seen["compiled"])
-        if difference is not None:
-            values[self.difference] = _annotation(difference)
-        return values
+        return values | ({self.difference: _annotation(difference)} if difference is not None else {})
 
 
 def _of_each(component: Any, **settings: Any) -> dict[Variant, Any]:
