@@ -1,24 +1,22 @@
 """The page: its masthead, its tabs, what happens as it opens, and the endpoints of the API."""
 
 import os
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 
 from demo.core import limits
 from demo.core.machine import HostInfo
+from demo.core.options import BadInput
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.ui import api
-from demo.ui.jobs import MACHINE_SECONDS, RunQueue
-from demo.ui.look import name_thumbnails
+from demo.ui.jobs import RunQueue, machine_of
+from demo.ui.look import NAME_THUMBNAILS
 from demo.ui.look.theme import CSS, HEAD, theme
 from demo.ui.tabs import links
 from demo.ui.tabs.best_pane import BestPane
 from demo.ui.tabs.events import EVENT_OPTIONS
-from demo.ui.tabs.form import thumbnails
 from demo.ui.tabs.history_tab import HistoryTab
 from demo.ui.tabs.published_tab import PublishedTab
 from demo.ui.tabs.run_tab import RunTab
@@ -87,8 +85,7 @@ class Page(gradio_workarounds.Blocks):
             # what happens when a visitor opens the page
             self.load(None, js=links.TO_TAB, api_visibility="private")
             greeting = [top, self.run_tab.form.inputs["mode"]]
-            names = name_thumbnails([path.stem for path in thumbnails()])
-            greeted = self.load(self._greet, None, greeting, js=names, **EVENT_OPTIONS)
+            greeted = self.load(self._greet, None, greeting, js=NAME_THUMBNAILS, **EVENT_OPTIONS)
             self.run_tab.settle_after(greeted)
             self.best_pane.arrive_after(self.run_tab.arrive(self))
             self.sweep_tab.arrive(self)
@@ -101,15 +98,13 @@ class Page(gradio_workarounds.Blocks):
             for name, function in endpoints.items():
                 gr.api(function, api_name=name, concurrency_limit=None)  # `RunQueue` lets one run at a time through
 
-    def _greet(self, request: gr.Request) -> Iterator[tuple[Any, Any]]:
-        """Waits for the runner to report the machine, and yields updates of the masthead and the list of modes."""
-        deadline = time.monotonic() + MACHINE_SECONDS
-        while self._runner.machine is None and time.monotonic() < deadline:
-            time.sleep(0.2)
-            yield gr.skip(), gr.skip()  # frees the thread in between; gradio ends the loop here if the page was closed
-        machine = self._runner.machine
-        modes = gr.update(choices=list(machine.modes)) if machine is not None else gr.skip()
-        yield masthead(machine, waited=True), modes
+    def _greet(self) -> tuple[Any, Any]:
+        """Waits for the runner to report the machine, and returns updates of the masthead and the list of modes."""
+        try:
+            machine = machine_of(self._runner)
+        except BadInput:
+            return masthead(None, waited=True), gr.skip()
+        return masthead(machine), gr.update(choices=list(machine.modes))
 
 
 def masthead(machine: HostInfo | None, waited: bool = False) -> str:

@@ -1,7 +1,5 @@
 """The page's theme, style sheets and scripts."""
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -16,6 +14,7 @@ TO_STAGE = "() => pageEvents.toStage()"
 TO_ANSWER = "() => pageEvents.toAnswer()"
 TO_ADVANCED = "() => pageEvents.toAdvanced()"
 TO_SWEEP = "() => pageEvents.toStage('sweep-stage')"
+NAME_THUMBNAILS = "() => pageEvents.nameThumbnails()"
 REDRAW = "() => pageEvents.redraw()"
 TO_OPEN_RUN = "id => pageEvents.toOpenRun(id)"
 
@@ -31,7 +30,3 @@ def press(id: str) -> str:
 
 def scroll_to(id: str) -> str:
     return f"() => document.getElementById({id!r})?.scrollIntoView({{ block: 'start' }})"
-
-
-def name_thumbnails(names: Sequence[str]) -> str:
-    return f"() => pageEvents.nameThumbnails({json.dumps(names)})"

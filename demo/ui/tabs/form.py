@@ -57,11 +57,6 @@ def photographs() -> tuple[Path, ...]:
     return tuple(Path(gr.get_image(name)) for name in ("lion.jpg", "cheetah.jpg", "tower.jpg"))
 
 
-def thumbnails() -> tuple[Path, ...]:
-    """Returns the six example pictures that the form offers: three drawn scenes, three photographs."""
-    return (*scenes()[:3], *photographs())
-
-
 def default_picture(checkpoint: str) -> Path:
     """Returns an example that suits a checkpoint: a drawn scene for a bundled one, else a photograph."""
     entry = catalog.find(checkpoint)
@@ -335,7 +330,7 @@ class Form:
             )
             if limits.on_space():
                 _note(PICTURE_PUBLIC, elem_id="picture-public")
-            pictures = list(map(str, thumbnails()))
+            pictures = list(map(str, (*scenes()[:3], *photographs())))
             self.examples = gr.Examples(
                 pictures, self.inputs["image"], label="Examples", elem_id="examples", api_visibility="private"
             )

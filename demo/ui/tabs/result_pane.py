@@ -103,7 +103,7 @@ class ResultPane:
         figure = charts.trace(result)
         updates: dict[Any, Any] = {self.trace: gr.update(value=figure, visible=figure is not None)}
         for fold, parts in details.tree(result).items():
-            updates[self.folds[fold]] = gr.update(visible=bool(parts), open=False)
+            updates[self.folds[fold]] = gr.update(visible=bool(parts))
             updates[self.sections[fold]] = "\n\n".join(map(markdown.section, parts))
         return updates
 
@@ -127,11 +127,11 @@ class ResultPane:
         short = naming.short(result.spec.checkpoint)
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
         updates: dict[Any, Any] = {
-            self.take: gr.update(visible=True, open=False),
+            self.take: gr.update(visible=True),
             self.change: gr.update(value=change(result.spec), visible=result.speedup is not None),
             self.hint: " ".join(hints),
             self.script: source,
-            self.script_fold: gr.update(visible=bool(source), open=False),
+            self.script_fold: gr.update(visible=bool(source)),
         }
         for kind, button in self.files.items():
             path = getattr(files, kind, None)

@@ -19,7 +19,7 @@ from demo.present import naming, race, verdict
 from demo.runs import forecast
 from demo.runs.outcome import NO_FILES, Files
 from demo.runs.runner import Runner
-from demo.store.history import History, HistoryError
+from demo.store.history import History
 from demo.sweep.grid import is_from_machine
 from demo.sweep.run_grid import Waiting
 from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, result_or_error, visitor_name
@@ -130,8 +130,7 @@ class RunTab(WorkView):
         if going is not None and not going.ended and going.early_result is not None:
             note = {self.pane.notice: gr.update(value=render("results.note", LATER_START), visible=True)}
             return self._result(going.early_result, NO_FILES, stored=False) | note
-        ended = {self.work_shown: None} if going is not None and going.ended else {}
-        return super()._over(request, going) | ended
+        return super()._over(request, going)
 
     # ---- the form
 
@@ -172,26 +171,19 @@ class RunTab(WorkView):
             spec = forms.read_spec(fields)
         except BadInput as error:
             return render("results.no_forecast", str(error))
-        query, spec = links.query(spec), on_machine(spec, machine)
+        query, (spec, earlier) = links.query(spec), self._here(spec)
         if problem_here := refusal(spec, machine):
             return render("results.no_forecast", problem_here)
-        expected = forecast.forecast(spec, checkpoint, self._runs_here(spec))
-        return forms.forecast(expected, checkpoint, spec, query)
+        return forms.forecast(forecast.forecast(spec, checkpoint, earlier), checkpoint, spec, query)
 
-    def _here(self, spec: RunSpec) -> RunSpec:
-        return spec if self.runner.machine is None else on_machine(spec, self.runner.machine)
-
-    def _runs_here(self, spec: RunSpec) -> list[RunResult]:
-        """Returns the stored runs on this machine and the device of `spec`, newest first; [] if none can be read."""
+    def _here(self, spec: RunSpec) -> tuple[RunSpec, list[RunResult]]:
+        """Returns `spec` as it runs on this machine, and the stored runs on its device here, newest first."""
         machine = self.runner.machine
-        with contextlib.suppress(HistoryError):
-            if machine is not None:
-                return forecast.on_this_machine(self.history.all(limit=MAX_RUNS), machine, spec.device)
-        return []
-
-    def _latest_answer(self, spec: RunSpec) -> RunResult | None:
-        """Returns the latest stored run of exactly `spec` on this machine that has a verdict; None if there is none."""
-        return next((run for run in self._runs_here(spec) if run.spec == spec and verdict.outcome(run)), None)
+        if machine is None:
+            return spec, []
+        spec = on_machine(spec, machine)
+        stored = result_or_error(lambda: self.history.all(limit=MAX_RUNS))
+        return spec, forecast.on_this_machine(stored, machine, spec.device) if isinstance(stored, list) else []
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
@@ -226,8 +218,8 @@ class RunTab(WorkView):
 
     def _job(self, name: str, values: tuple[Any, ...], when_quiet: bool = False) -> Job:
         spec, image = forms.spec_and_picture(self.form.by_name(values))
-        here = self._here(spec)
-        expected = forecast.forecast(here, catalog.find(spec.checkpoint), self._runs_here(here))
+        here, earlier = self._here(spec)
+        expected = forecast.forecast(here, catalog.find(spec.checkpoint), earlier)
         return Job(
             self.runner,
             self.queue,
@@ -236,7 +228,7 @@ class RunTab(WorkView):
             image,
             when_quiet=when_quiet,
             expected_seconds=expected.seconds if expected is not None else None,
-            recorded=self._latest_answer(here),
+            recorded=latest_answer(here, earlier),
         )
 
     def _repeat(
@@ -269,7 +261,7 @@ class RunTab(WorkView):
             spec = forms.read_spec(self.form.by_name(values))
         except BadInput as error:
             return self.pane.show_refusal(error_card(error))
-        run = self._latest_answer(self._here(spec))
+        run = latest_answer(*self._here(spec))
         if run is None:
             sentence = "No answer of these settings is stored on this machine."
             return self.pane.show_refusal(problem("Nothing recorded", sentence, "Press R to run it."))
@@ -305,7 +297,8 @@ class RunTab(WorkView):
         return {self.pane.live: html}
 
     def _show_end(self, job: Job) -> dict[Any, Any]:
-        pane, ready, outcome = self.pane, self.form.pressable(running=False), job.outcome()
+        ready = self.form.pressable(running=False) | {self.work_shown: None}
+        outcome = job.outcome()
         if job.show_recorded and job.recorded is not None:
             updates = self._show_recorded_run(job.recorded)
             return ready | {part: update for part, update in updates.items() if part in self._ending}
@@ -313,8 +306,6 @@ class RunTab(WorkView):
             case RunResult():
                 stored = isinstance(result_or_error(lambda: self.history.get(outcome.id)), RunResult)
                 updates = self._result(outcome, job.files_of(outcome.id), stored)
-                for fold in pane.folds.values() if job.early_result is not None else ():
-                    del updates[fold]["open"]  # a visitor who reads the early result may have opened the fold
                 if (known := quality(outcome)) is not None and known.remedy == "quiet":
                     ready[self.form.run_when_quiet] = gr.update(interactive=True, visible=True)
                 return ready | updates | {self.shown_id: outcome.id if stored else ""}
@@ -322,7 +313,7 @@ class RunTab(WorkView):
                 card = problem("Cancelled", "You left the queue.")
             case _:
                 card = error_card(outcome)
-        return ready | pane.show_refusal(card)
+        return ready | self.pane.show_refusal(card)
 
     def _result(self, result: RunResult, files: Files, stored: bool) -> dict[Any, Any]:
         again = isinstance(result_or_error(lambda: one_more(result, self.runner.machine)), RunSpec)
@@ -352,8 +343,7 @@ class RunTab(WorkView):
             return updates | {self.has_run: True} | self.pane.only(card)
         if spec is None:
             return updates
-        picture = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
-        return updates | links.fill_form(form, spec) | {form.inputs["image"]: picture}
+        return updates | links.fill_form(form, spec) | form.with_picture(forms.default_picture(spec.checkpoint))
 
     def open(self, id: str, work: Work | None) -> dict[Any, Any]:
         """Returns updates of `showing` that show the stored run `id`, or a card that says why it cannot be shown.
@@ -388,6 +378,11 @@ class RunTab(WorkView):
             return {message: tables.status(sentence), self.row_run_id: ""}
         updates = self.open(id, work)
         return {tabs: gr.update(selected="run"), message: "", self.row_run_id: updates[self.shown_id]} | updates
+
+
+def latest_answer(spec: RunSpec, earlier: list[RunResult]) -> RunResult | None:
+    """Returns the first run of `earlier` that has exactly `spec` and a verdict; None if there is none."""
+    return next((run for run in earlier if run.spec == spec and verdict.outcome(run)), None)
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:

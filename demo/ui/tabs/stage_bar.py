@@ -22,7 +22,7 @@ from demo.ui.jobs import Series, machine_of
 from demo.ui.look import press
 from demo.ui.tabs import links
 from demo.ui.tabs.events import EVENT_OPTIONS, RAW, WorkView, error_card
-from demo.ui.tabs.form import default_picture, servable
+from demo.ui.tabs.form import default_picture
 from demo.ui.tabs.headline import doing
 from demo.ui.tabs.run_tab import RunTab
 from demo.ui.templates import render
@@ -73,9 +73,10 @@ class StageBar(WorkView):
         fields, buttons = list(self._form.inputs.values()), self._form.buttons
         super().__init__(run_tab.works, [pane.live], [pane.live, pane.notice, *buttons])
         with gr.Row(elem_id="stage-bar"):
+            changed = [*fields, *self._form.picture_notes]
             for key, name in enumerate(presets(None), 1):
                 button = gr.Button(f"{key}  {name}", elem_id=f"preset-{key}")
-                filled = button.click(self._fill_form, gr.State(name), fields, queue=False, **EVENT_OPTIONS)
+                filled = button.click(self._fill_form, gr.State(name), changed, queue=False, **EVENT_OPTIONS)
                 filled.then(None, js=press("run"), api_visibility="private")
             search = gr.Button("5  Best way", elem_id="preset-5")
             search.click(None, js=press("best"), api_visibility="private")
@@ -89,8 +90,7 @@ class StageBar(WorkView):
 
     def _fill_form(self, name: str) -> dict[Any, Any]:
         spec = presets(self._tab.runner.machine)[name]
-        picture = servable(default_picture(spec.checkpoint))
-        return links.fill_form(self._form, spec) | {self._form.inputs["image"]: picture}
+        return links.fill_form(self._form, spec) | self._form.with_picture(default_picture(spec.checkpoint))
 
     def _run(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
         return self._start(request, visitor, self._pre_flight)

@@ -73,7 +73,7 @@ def test_a_link_fills_the_form(page: Page) -> None:
     asked = {"batch_size": 4, "mode": "reduce-overhead", "fullgraph": True, "max_seconds": 9.0}
     assert spec == RunSpec("facebook/detr-resnet-50", "object-detection", **asked)
     assert (values["iterations"], values["threads"], values["max_seconds"]) == ("", "", "9.0")
-    assert Path(filled[page.run_tab.form.inputs["image"]]["value"]).name == "lion.jpg"  # which suits the model
+    assert Path(filled[page.run_tab.form.inputs["image"]]).name == "lion.jpg"  # which suits the model
 
 
 def test_a_bad_link_is_answered_with_a_sentence(page: Page) -> None:
