@@ -17,11 +17,6 @@ from demo.ui.page import Page
 from demo.ui.tabs import form
 
 
-@pytest.fixture(scope="module")
-def page() -> Page:
-    return Page(answering(ok_result()))
-
-
 def test_the_first_values_are_a_valid_spec(page: Page) -> None:
     spec, image = form.spec_and_picture({name: field.value for name, field in page.run_tab.form.inputs.items()})
     assert (spec.checkpoint, spec.batch_size, spec.mode, spec.dtype) == ("shapes-vit", 1, "default", "float32")
@@ -44,16 +39,13 @@ DETR = "facebook/detr-resnet-50"
     ids=["photograph", "unknown model", "scene", "chosen scene", "chosen photograph"],
 )
 def test_the_picture_follows_the_model_until_one_is_chosen(
-    checkpoint: str, held: Path | None, picture: Path | None
+    checkpoint: str, held: Path | None, picture: Path | None, tmp_path
 ) -> None:
+    own = tmp_path / LION.name  # an upload with the name of an example
+    own.write_bytes(LION.read_bytes() + b"mine")
+    assert form.picture_for(checkpoint, in_the_form(own)) == gr.skip()
     update = form.picture_for(checkpoint, in_the_form(held) if held is not None else None)
     assert update == (gr.skip() if picture is None else form.servable(picture))
-
-
-def test_an_upload_with_the_name_of_an_example_is_kept(tmp_path) -> None:
-    own = tmp_path / LION.name
-    own.write_bytes(LION.read_bytes() + b"mine")
-    assert form.picture_for("shapes-vit", in_the_form(own)) == gr.skip()
 
 
 OWL = "google/owlvit-base-patch32"
@@ -106,8 +98,7 @@ def test_a_photograph_for_a_model_of_drawn_shapes_has_a_note(checkpoint: str, vi
     assert note["visible"] is button["visible"] is visible
 
 
-def test_a_press_chooses_a_model_for_photographs() -> None:
-    page = Page(answering(ok_result()))
+def test_a_press_chooses_a_model_for_photographs(page: Page) -> None:
     chosen = press(page, page.run_tab.form.for_photographs, "image-segmentation")
     assert not catalog.find(chosen).bundled and catalog.find(chosen).task == "image-segmentation"
 

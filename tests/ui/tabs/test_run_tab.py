@@ -36,30 +36,22 @@ from demo.ui.page import Page
 from demo.ui.tabs import form, run_tab
 
 
-@pytest.fixture
-def page() -> Page:
-    """Its runs take no time."""
-    return Page(answering(ok_result()))
-
-
 @pytest.mark.parametrize(
-    ("checkpoint", "has_run", "can_load", "settled"),
+    ("checkpoint", "has_run", "can_load"),
     [
-        ("shapes-vit", False, True, True),
-        ("microsoft/resnet-50", False, True, False),
-        ("shapes-vit", True, True, False),
-        ("shapes-vit", False, False, False),
+        ("shapes-vit", False, True),
+        ("microsoft/resnet-50", False, True),
+        ("shapes-vit", True, True),
+        ("shapes-vit", False, False),
     ],
     ids=["unchanged", "another model", "after a run", "no weights"],
 )
-def test_a_gpu_changes_only_an_unchanged_form(
-    checkpoint: str, has_run: bool, can_load: bool, settled: bool, monkeypatch
-) -> None:
+def test_a_gpu_changes_only_an_unchanged_form(checkpoint: str, has_run: bool, can_load: bool, monkeypatch) -> None:
     monkeypatch.setattr("demo.core.hub.can_load", lambda checkpoint: can_load)
     page = Page(FakeRunner(lambda *_: ok_result(), machine=dataclasses.replace(MACHINE, gpu="Tesla T4")))
     settle = handler(page, takes=page.run_tab.has_run, changes=page.run_tab.form.inputs["image"])
     model, picture = settle(checkpoint, in_the_form(form.scenes()[0]), has_run)
-    if settled:
+    if (checkpoint, has_run, can_load) == ("shapes-vit", False, True):
         assert (model, Path(picture).name) == ("google/vit-base-patch16-224", "lion.jpg")
     else:
         assert model == picture == gr.skip()
@@ -86,17 +78,13 @@ def test_what_is_no_model_is_refused_once(page: Page) -> None:
     assert updates[page.run_tab.form.checkpoint_note] == "" and refusal not in updates[page.run_tab.pane.top]
 
 
-def test_a_chosen_checkpoint_is_asked_about_until_there_is_a_result(page: Page) -> None:
-    top, queries = page.run_tab.pane.top, page.run_tab.form.inputs["text"]
+def test_a_checkpoint_decides_the_task_and_is_asked_about_until_there_is_a_result(page: Page) -> None:
+    top, fields = page.run_tab.pane.top, page.run_tab.form.inputs
     updates = choose(page, "google/owlvit-base-patch32", "object-detection")
-    assert "owlvit-base-patch32" in updates[top] and updates[queries]["visible"]
-    assert top not in choose(page, "microsoft/resnet-50", "image-classification", has_run=True)
-
-
-def test_a_checkpoint_decides_the_task(page: Page) -> None:
-    fields = page.run_tab.form.inputs
-    updates = choose(page, "microsoft/resnet-50", "object-detection")
+    assert "owlvit-base-patch32" in updates[top] and updates[fields["text"]]["visible"]
+    updates = choose(page, "microsoft/resnet-50", "object-detection", has_run=True)
     assert updates[fields["task"]] == "image-classification" and not updates[fields["text"]]["visible"]
+    assert top not in updates
 
 
 @pytest.mark.parametrize(
