@@ -12,7 +12,7 @@ from demo.core.catalog import PROMPT
 from demo.core.options import TEXT_GENERATION, RunSpec
 from demo.core.result import RunResult
 from demo.ui.page import Page
-from demo.ui.tabs.form import default_picture
+from demo.ui.tabs.form import default_picture, servable
 from demo.ui.tabs.stage_bar import SEGFORMER, presets
 
 
@@ -21,6 +21,14 @@ def test_a_preset_needs_no_network(monkeypatch) -> None:
     monkeypatch.setattr("demo.core.hub.can_load", lambda checkpoint: False)
     spec = presets(dataclasses.replace(MACHINE, gpu="Tesla T4"))["Segformer"]
     assert (spec.checkpoint, spec.weights) == (SEGFORMER, "random")
+
+
+def test_a_preset_fills_the_form(page: Page) -> None:
+    fields = page.run_tab.form.inputs
+    (button,) = (part for part in page.blocks.values() if part.elem_id == "preset-3")
+    filled = press(page, button, "max-autotune")
+    assert filled[fields["mode"]]["value"] == "max-autotune" and filled[fields["checkpoint"]]["value"] == "shapes-vit"
+    assert filled[fields["image"]] == servable(default_picture("shapes-vit"))
 
 
 def test_each_preset_is_run_once_with_its_picture(quick) -> None:
