@@ -12,7 +12,6 @@ from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.ui import api
 from demo.ui.jobs import RunQueue, machine_of
-from demo.ui.look import NAME_THUMBNAILS
 from demo.ui.look.theme import CSS, HEAD, theme
 from demo.ui.tabs import links
 from demo.ui.tabs.best_pane import BestPane
@@ -85,7 +84,7 @@ class Page(gradio_workarounds.Blocks):
             # what happens when a visitor opens the page
             self.load(None, js=links.TO_TAB, api_visibility="private")
             greeting = [top, self.run_tab.form.inputs["mode"]]
-            greeted = self.load(self._greet, None, greeting, js=NAME_THUMBNAILS, **EVENT_OPTIONS)
+            greeted = self.load(self._greet, None, greeting, **EVENT_OPTIONS)
             self.run_tab.settle_after(greeted)
             self.best_pane.arrive_after(self.run_tab.arrive(self))
             self.sweep_tab.arrive(self)

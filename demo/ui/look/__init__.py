@@ -14,7 +14,6 @@ TO_STAGE = "() => pageEvents.toStage()"
 TO_ANSWER = "() => pageEvents.toAnswer()"
 TO_ADVANCED = "() => pageEvents.toAdvanced()"
 TO_SWEEP = "() => pageEvents.toStage('sweep-stage')"
-NAME_THUMBNAILS = "() => pageEvents.nameThumbnails()"
 REDRAW = "() => pageEvents.redraw()"
 TO_OPEN_RUN = "id => pageEvents.toOpenRun(id)"
 

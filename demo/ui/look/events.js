@@ -43,14 +43,6 @@
       setTimeout(() => window.dispatchEvent(new Event('resize')), 50);
     },
 
-    // Names the thumbnails of `gr.Examples` for screen readers by their files: gradio gives them no accessible name.
-    nameThumbnails() {
-      for (const picture of document.querySelectorAll('#examples button.gallery-item img')) {
-        const name = picture.src.split('/').pop().replace(/\.\w+$/, '');
-        picture.closest('button').setAttribute('aria-label', `Example: ${name}`);
-      }
-    },
-
     // Clicks a hidden DownloadButton once gradio has given it its new file.
     download(id) {
       setTimeout(() => document.querySelector(`#${id} a, a#${id}, #${id}`).click(), 150);

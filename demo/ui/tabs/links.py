@@ -23,18 +23,13 @@ RUN = "run"
 FIELDS = ("checkpoint", "task", *OPTIONS)
 SWITCHES = {"1": True, "true": True, "0": False, "false": False}
 
-TO_TAB = "() => window.address.toTab()"
-"""JavaScript that opens the tab that the address names."""
-ARRIVE = "(id) => window.address.arrive(id)"
-"""JavaScript that tells `address.js` which stored run a new page shows: its `id`, or '' for none."""
-SHOW = "(id) => window.address.show(id)"
-"""JavaScript that puts the stored run `id` into the address bar; '' removes the one that is there."""
-REMEMBER = "(id) => window.address.remember(id)"
-"""JavaScript that puts the stored run `id` into the address bar; '' leaves the address as it is."""
-QUERY = "(_, ...rest) => [location.search, ...rest]"
-"""JavaScript that replaces an event's first input by the query of the address."""
-FILL = "query => window.address.fill(query)"
-"""JavaScript that loads the page again with its form filled by `query`; does nothing for ''."""
+# JavaScript for the address bar. In it, `id` is a stored run, '' for none
+TO_TAB = "() => window.address.toTab()"  # opens the tab that the address names
+ARRIVE = "(id) => window.address.arrive(id)"  # tells `address.js` which run a new page shows
+SHOW = "(id) => window.address.show(id)"  # puts the run into the address bar; '' removes the one that is there
+REMEMBER = "(id) => window.address.remember(id)"  # the same, but '' leaves the address as it is
+QUERY = "(_, ...rest) => [location.search, ...rest]"  # replaces an event's first input by the query of the address
+FILL = "query => window.address.fill(query)"  # loads the page again, its form filled by `query`; nothing for ''
 
 
 def query(spec: RunSpec) -> str:
