@@ -21,7 +21,7 @@ from demo.runs.forecast import Forecast
 from demo.sweep import best_way
 from demo.tasks.registry import BY_NAME
 from demo.ui.look import TO_ADVANCED
-from demo.ui.tabs.events import EVENT_OPTIONS, LATEST, RAW
+from demo.ui.tabs.events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates
 from demo.ui.templates import render
 from demo.ui.web.gradio_workarounds import NOT_UPLOADED
 
@@ -279,12 +279,12 @@ class Form:
         """Maps the name of each field to its value. `values` holds the values in the order of `inputs`."""
         return dict(zip(self.inputs, values, strict=True))
 
-    def with_picture(self, picture: Path | None) -> dict[Any, Any]:
+    def with_picture(self, picture: Path | None) -> Updates:
         """Returns updates that hide the notes on the picture, and put `picture` into the form if the file exists."""
         notes = {part: gr.update(visible=False) for part in self.picture_notes}
         return notes | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else notes
 
-    def with_picture_of(self, info: ImageInfo | None) -> dict[Any, Any]:
+    def with_picture_of(self, info: ImageInfo | None) -> Updates:
         """Returns updates that put a stored run's picture into the form; if it is no example, a note says its name."""
         picture = find_picture(info.sha256) if info is not None else None
         if info is None or picture:
@@ -293,7 +293,7 @@ class Form:
         sentence, button = self.picture_notes
         return {sentence: gr.update(value=escape_markdown(note), visible=True), button: gr.update(visible=False)}
 
-    def pressable(self, running: bool) -> dict[Any, Any]:
+    def pressable(self, running: bool) -> Updates:
         """Returns updates that enable Cancel alone during a run (`running`), else all buttons but Cancel."""
         return {button: gr.update(interactive=running is (button is self.cancel)) for button in self.buttons}
 
@@ -395,4 +395,4 @@ class Form:
                 label="Other number formats, too",
                 info="They change the outputs. The table says whether these still agree.",
             )
-        advanced.expand(None, js=TO_ADVANCED, api_visibility="private")
+        advanced.expand(js=TO_ADVANCED, **IN_BROWSER)

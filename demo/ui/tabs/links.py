@@ -23,13 +23,19 @@ RUN = "run"
 FIELDS = ("checkpoint", "task", *OPTIONS)
 SWITCHES = {"1": True, "true": True, "0": False, "false": False}
 
-# JavaScript for the address bar. In it, `id` is a stored run, '' for none
-TO_TAB = "() => window.address.toTab()"  # opens the tab that the address names
-ARRIVE = "(id) => window.address.arrive(id)"  # tells `address.js` which run a new page shows
-SHOW = "(id) => window.address.show(id)"  # puts the run into the address bar; '' removes the one that is there
-REMEMBER = "(id) => window.address.remember(id)"  # the same, but '' leaves the address as it is
-QUERY = "(_, ...rest) => [location.search, ...rest]"  # replaces an event's first input by the query of the address
-FILL = "query => window.address.fill(query)"  # loads the page again, its form filled by `query`; nothing for ''
+# JavaScript for the address bar, in which `id` is a stored run, '' for none
+TO_TAB = "() => window.address.toTab()"
+"""Opens the tab that the address names."""
+ARRIVE = "(id) => window.address.arrive(id)"
+"""Tells `address.js` which run a new page shows."""
+SHOW = "(id) => window.address.show(id)"
+"""Puts the run into the address bar; '' removes the one that is there."""
+REMEMBER = "(id) => window.address.remember(id)"
+"""Puts the run into the address bar; '' leaves the address as it is."""
+QUERY = "(_, ...rest) => [location.search, ...rest]"
+"""Replaces an event's first input by the query of the address."""
+FILL = "query => window.address.fill(query)"
+"""Loads the page again with its form filled by `query`; does nothing for ''."""
 
 
 def query(spec: RunSpec) -> str:

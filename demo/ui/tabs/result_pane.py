@@ -18,6 +18,7 @@ from demo.present.pictures import VARIANTS, Variant
 from demo.present.script import change, needs_folder, script
 from demo.runs.outcome import Files
 from demo.ui.tabs import tables
+from demo.ui.tabs.events import Updates
 from demo.ui.tabs.headline import headline, intro, race_of
 
 FILES = {
@@ -74,19 +75,19 @@ class ResultPane:
         in_folds = [self.trace, *self.sections.values(), self.change, self.hint, self.script, self.script_fold]
         self.components = [*self._parts, *self.outputs.components, *in_folds, *self.files.values()]
 
-    def running(self, html: str) -> dict[Any, Any]:
+    def running(self, html: str) -> Updates:
         """Returns updates that show the progress of a run, `html`, in place of the previous content."""
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.best)}
         return hidden | {self.live: gr.update(value=html, visible=True)}
 
-    def show_refusal(self, html: str) -> dict[Any, Any]:
+    def show_refusal(self, html: str) -> Updates:
         """Returns updates that bring the previous content back, below the reason why nothing was run, `html`."""
         return {self.notice: gr.update(value=html, visible=True), self.live: gr.update(visible=False)}
 
-    def only(self, html: str) -> dict[Any, Any]:
+    def only(self, html: str) -> Updates:
         return {part: gr.update(visible=False) for part in self._parts if part is not self.top} | {self.top: html}
 
-    def result(self, result: RunResult, files: Files, plays: bool, again: bool) -> dict[Any, Any]:
+    def result(self, result: RunResult, files: Files, plays: bool, again: bool) -> Updates:
         """Returns updates that show a result and offer its `files`.
 
         `plays`: whether the race is animated. `again`: whether to show the button Repeat.
@@ -99,15 +100,15 @@ class ResultPane:
         picture = race_of(result, plays)
         return updates | {self.race: gr.update(value=picture, visible=bool(picture))} | self.outputs.show(result)
 
-    def _folds_of(self, result: RunResult) -> dict[Any, Any]:
+    def _folds_of(self, result: RunResult) -> Updates:
         figure = charts.trace(result)
-        updates: dict[Any, Any] = {self.trace: gr.update(value=figure, visible=figure is not None)}
+        updates: Updates = {self.trace: gr.update(value=figure, visible=figure is not None)}
         for fold, parts in details.tree(result).items():
             updates[self.folds[fold]] = gr.update(visible=bool(parts))
             updates[self.sections[fold]] = "\n\n".join(map(markdown.section, parts))
         return updates
 
-    def _to_take(self, result: RunResult, files: Files) -> dict[Any, Any]:
+    def _to_take(self, result: RunResult, files: Files) -> Updates:
         hints = []
         if needs_folder(result.spec):
             hints.append("Start the code in the project's folder, where its files are.")
@@ -126,7 +127,7 @@ class ResultPane:
             contents |= {"race": race.file(result).encode(), "still": png.race_at_rest(result)}
         short = naming.short(result.spec.checkpoint)
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
-        updates: dict[Any, Any] = {
+        updates: Updates = {
             self.take: gr.update(visible=True),
             self.change: gr.update(value=change(result.spec), visible=result.speedup is not None),
             self.hint: " ".join(hints),
@@ -182,7 +183,7 @@ class Outputs:
         self._shown += [self.slider, self.difference]
         self.components = [self.words, *self._shown]
 
-    def show(self, result: RunResult) -> dict[Any, Any]:
+    def show(self, result: RunResult) -> Updates:
         """Returns updates that show the predictions of a result, or hide this part of the pane if there are none."""
         seen, values, words = result.predictions or {}, Values(), list[str]()
         if set(VARIANTS) <= set(seen):

@@ -25,7 +25,7 @@ from demo.sweep.run_grid import Waiting
 from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, result_or_error, visitor_name
 from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from demo.ui.tabs import form as forms, links, tables
-from demo.ui.tabs.events import EVENT_OPTIONS, LATEST, RAW, WorkView, error_card, problem
+from demo.ui.tabs.events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates, WorkView, error_card, problem
 from demo.ui.tabs.form import FIRST
 from demo.ui.tabs.headline import headline, intro, strip
 from demo.ui.tabs.result_pane import ResultPane
@@ -63,11 +63,12 @@ class RunTab(WorkView):
         """The id of the stored run that is shown; '' for none."""
         self.row_run_id = gr.Textbox("", visible=False)
         """The id of the stored run that a press on a row of another tab opened; '' for none."""
-        fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, *self.form.picture_notes]
-        self.showing = [*self.pane.components, *fields, self.has_run, self.shown_id]
+        form, contents = self.form, self.pane.components
+        fields = [*form.inputs.values(), form.minutes, form.other_formats, *form.picture_notes]
+        self.showing = [*contents, *fields, self.has_run, self.shown_id]
         """The components that `open` may update."""
         works = Supervisor()  # shared with the search for the best way: a visitor has one run or search at a time
-        super().__init__(works, [self.pane.live], [*self.pane.components, *self.form.buttons, self.shown_id])
+        super().__init__(works, [self.pane.live], [*contents, *form.buttons, self.shown_id])
         self._ending.append(self.work_shown)
         self._wire()
 
@@ -77,8 +78,8 @@ class RunTab(WorkView):
         """Connects the events that show the tab's content as the page opens. Returns the first of them."""
         changed = [*self.showing, *self.form.buttons, self.visitor, self.work_shown]
         arrived = blocks.load(self._arrive, self.visitor, changed, **EVENT_OPTIONS)
-        arrived.then(None, self.shown_id, js=links.ARRIVE, api_visibility="private")
-        arrived.then(None, js=TO_ANSWER, api_visibility="private")
+        arrived.then(inputs=self.shown_id, js=links.ARRIVE, **IN_BROWSER)
+        arrived.then(js=TO_ANSWER, **IN_BROWSER)
         self._watch_after(arrived)
         return arrived
 
@@ -92,25 +93,29 @@ class RunTab(WorkView):
     def _wire(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
         checkpoint, fields = inputs["checkpoint"], list(inputs.values())
+        asked = [self.visitor, *fields]
         follows = [inputs["task"], form.checkpoint_note, inputs["text"], pane.top]
-        checkpoint.change(self._choose, [checkpoint, inputs["task"], self.has_run], follows, **EVENT_OPTIONS)
+        chosen = [checkpoint, inputs["task"], self.has_run]
+        checkpoint.change(self._choose, chosen, follows, **EVENT_OPTIONS)
         changes = [field.change for name, field in inputs.items() if name != "image"]
-        gr.on(changes, self._forecast_and_note, [self.shown_id, *fields], [form.forecast, pane.notice], **LATEST)
+        told = [form.forecast, pane.notice]
+        gr.on(changes, self._forecast_and_note, [self.shown_id, *fields], told, **LATEST)
         for fold in pane.folds.values():
-            fold.expand(None, js=REDRAW, api_visibility="private")
+            fold.expand(js=REDRAW, **IN_BROWSER)
         begins = [form.run.click, form.run_when_quiet.click, form.best.click, pane.repeat.click]
-        gr.on(begins, None, js=TO_STAGE, api_visibility="private")
-        gr.on([*begins, form.cancel.click], None, js=FOCUS_STAGE, api_visibility="private")
+        gr.on(begins, js=TO_STAGE, **IN_BROWSER)
+        gr.on([*begins, form.cancel.click], js=FOCUS_STAGE, **IN_BROWSER)
+        stored = [self.visitor, self.shown_id, inputs["image"]]
         changed = [
             *(pane.notice, pane.live, pane.best, *form.picture_notes, *form.buttons),
             *(self.has_run, self.shown_id, self.work_shown),
         ]
         for begun in (
-            form.run.click(self._run, [self.visitor, *fields], changed, **RAW),
-            form.run_when_quiet.click(self._run_when_quiet, [self.visitor, *fields], changed, **RAW),
-            pane.repeat.click(self._repeat, [self.visitor, self.shown_id, inputs["image"]], changed, **RAW),
+            form.run.click(self._run, asked, changed, **RAW),
+            form.run_when_quiet.click(self._run_when_quiet, asked, changed, **RAW),
+            pane.repeat.click(self._repeat, stored, changed, **RAW),
         ):
-            begun.then(None, self.shown_id, js=links.SHOW, api_visibility="private")
+            begun.then(inputs=self.shown_id, js=links.SHOW, **IN_BROWSER)
             self._watch_after(begun).then(self._forecast, fields, form.forecast, **RAW)
         form.cancel.click(self._cancel, self.visitor, form.cancel, queue=False, **EVENT_OPTIONS)
 
@@ -118,15 +123,15 @@ class RunTab(WorkView):
         shown = super()._watch_after(event)
         ended = shown.then(self._wait, self.work_shown, self.work_shown, **EVENT_OPTIONS)
         over = ended.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
-        return over.then(None, self.shown_id, js=links.REMEMBER, api_visibility="private")
+        return over.then(inputs=self.shown_id, js=links.REMEMBER, **IN_BROWSER)
 
-    def _wait(self, request: gr.Request, going: Work | None) -> Iterator[dict[Any, Any]]:
-        # waits for the end of a work whose early result is shown; each update makes gradio look for a closed page
+    def _wait(self, request: gr.Request, going: Work | None) -> Iterator[Updates]:
+        # waits for the end of a work whose early result is shown
         for _ in going.watch() if going is not None else ():
-            yield {self.work_shown: gr.skip()}
+            yield {self.work_shown: gr.skip()}  # gradio looks for a closed page
         yield {self.work_shown: gr.skip()}
 
-    def _over(self, request: gr.Request, going: Work | None) -> dict[Any, Any]:
+    def _over(self, request: gr.Request, going: Work | None) -> Updates:
         if going is not None and not going.ended and going.early_result is not None:
             note = {self.pane.notice: gr.update(value=render("results.note", LATER_START), visible=True)}
             return self._result(going.early_result, NO_FILES, stored=False) | note
@@ -134,7 +139,7 @@ class RunTab(WorkView):
 
     # ---- the form
 
-    def _choose(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
+    def _choose(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> Updates:
         """Returns the updates after a change of the checkpoint; `has_run` is False before the first run."""
         form = self.form
         name = (checkpoint or "").strip()
@@ -183,7 +188,9 @@ class RunTab(WorkView):
             return spec, []
         spec = on_machine(spec, machine)
         stored = result_or_error(lambda: self.history.all(limit=MAX_RUNS))
-        return spec, forecast.on_this_machine(stored, machine, spec.device) if isinstance(stored, list) else []
+        if isinstance(stored, Exception):
+            return spec, []
+        return spec, forecast.on_this_machine(stored, machine, spec.device)
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
@@ -210,10 +217,10 @@ class RunTab(WorkView):
 
     # ---- a run
 
-    def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
+    def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> Updates:
         return self._start(request, visitor, lambda name: self._job(name, values))
 
-    def _run_when_quiet(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
+    def _run_when_quiet(self, request: gr.Request, visitor: str | None, *values: Any) -> Updates:
         return self._start(request, visitor, lambda name: self._job(name, values, when_quiet=True))
 
     def _job(self, name: str, values: tuple[Any, ...], when_quiet: bool = False) -> Job:
@@ -231,9 +238,7 @@ class RunTab(WorkView):
             recorded=latest_answer(here, earlier),
         )
 
-    def _repeat(
-        self, request: gr.Request, visitor: str | None, id: str, in_form: dict[str, Any] | None
-    ) -> dict[Any, Any]:
+    def _repeat(self, request: gr.Request, visitor: str | None, id: str, in_form: dict[str, Any] | None) -> Updates:
         """Runs the settings of the stored run `id` in one more process. `in_form`: the picture in the form."""
 
         def one_more_process(name: str) -> Job:
@@ -245,7 +250,7 @@ class RunTab(WorkView):
 
         return self._start(request, visitor, one_more_process)
 
-    def show_recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
+    def show_recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> Updates:
         """Returns updates that show the latest stored run with the form's settings, marked as recorded.
 
         While a run of the visitor goes on, the settings of that run count instead of the form's. If a stored run has
@@ -267,13 +272,13 @@ class RunTab(WorkView):
             return self.pane.show_refusal(problem("Nothing recorded", sentence, "Press R to run it."))
         return self._show_recorded_run(run, work)
 
-    def _show_recorded_run(self, run: RunResult, work: Work | None = None) -> dict[Any, Any]:
+    def _show_recorded_run(self, run: RunResult, work: Work | None = None) -> Updates:
         return self._show_stored_run(run, work) | {self.pane.top: headline(run, recorded=True)}
 
-    def _show_refusal(self, card: Markup) -> dict[Any, Any]:
+    def _show_refusal(self, card: Markup) -> Updates:
         return self.form.pressable(running=False) | self.pane.show_refusal(card) | {self.work_shown: None}
 
-    def _show_start(self, job: Job) -> dict[Any, Any]:
+    def _show_start(self, job: Job) -> Updates:
         form = self.form
         return {
             **form.pressable(running=True),
@@ -283,7 +288,7 @@ class RunTab(WorkView):
             self.work_shown: job,
         } | self.pane.running(strip(job.at_the_start, job.spec))
 
-    def _show_progress(self, job: Job) -> dict[Any, Any]:
+    def _show_progress(self, job: Job) -> Updates:
         match job.doing:
             case Waiting(ahead):
                 heading = f"Runs ahead of yours: {ahead}."
@@ -296,7 +301,7 @@ class RunTab(WorkView):
                 html = strip(doing, job.spec, LATE if late and job.recorded else "")
         return {self.pane.live: html}
 
-    def _show_end(self, job: Job) -> dict[Any, Any]:
+    def _show_end(self, job: Job) -> Updates:
         ready = self.form.pressable(running=False) | {self.work_shown: None}
         outcome = job.outcome()
         if job.show_recorded and job.recorded is not None:
@@ -315,14 +320,14 @@ class RunTab(WorkView):
                 card = error_card(outcome)
         return ready | self.pane.show_refusal(card)
 
-    def _result(self, result: RunResult, files: Files, stored: bool) -> dict[Any, Any]:
+    def _result(self, result: RunResult, files: Files, stored: bool) -> Updates:
         again = isinstance(result_or_error(lambda: one_more(result, self.runner.machine)), RunSpec)
         # plays only once the run is over: an animation takes a core from the start that may still be measured
         return self.pane.result(result, files, plays=stored, again=stored and again)
 
     # ---- links
 
-    def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
+    def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
         """Returns the updates of a page that opens. It shows the first of these that there is:
 
         1. the stored run that the link names
@@ -331,21 +336,23 @@ class RunTab(WorkView):
         """
         query, form = request.query_params, self.form
         name = visitor_name(visitor, request.session_hash)
-        updates: dict[Any, Any] = {self.visitor: name, self.work_shown: None}
+        updates: Updates = {self.visitor: name, self.work_shown: None}
         work = self.work_of(request, visitor)
         if id := query.get(links.RUN):
             return updates | self.open(id, work)
         if isinstance(work, Job) and not (work.ended and work.delivered):
-            return updates | self._show_start(work) | links.fill_form(form, work.spec) | form.with_picture(work.image)
+            updates |= self._show_start(work)
+            return updates | links.fill_form(form, work.spec) | form.with_picture(work.image)
         spec = result_or_error(lambda: links.spec_of(query, FIRST.id))
         if isinstance(spec, Exception):
             card = problem("The link cannot be followed", str(spec), "Choose the settings in the form.")
             return updates | {self.has_run: True} | self.pane.only(card)
         if spec is None:
             return updates
-        return updates | links.fill_form(form, spec) | form.with_picture(forms.default_picture(spec.checkpoint))
+        picture = forms.default_picture(spec.checkpoint)
+        return updates | links.fill_form(form, spec) | form.with_picture(picture)
 
-    def open(self, id: str, work: Work | None) -> dict[Any, Any]:
+    def open(self, id: str, work: Work | None) -> Updates:
         """Returns updates of `showing` that show the stored run `id`, or a card that says why it cannot be shown.
 
         `work` is what the visitor started last. If that is this run, the run's trace and package can be downloaded.
@@ -359,7 +366,7 @@ class RunTab(WorkView):
         card = error_card(result, title="This run cannot be read") if result is not None else card
         return {self.has_run: True, self.shown_id: ""} | self.pane.only(card)
 
-    def _show_stored_run(self, result: RunResult, work: Work | None) -> dict[Any, Any]:
+    def _show_stored_run(self, result: RunResult, work: Work | None) -> Updates:
         files = work.files_of(result.id) if isinstance(work, Job) else NO_FILES
         return (
             {self.has_run: True, self.shown_id: result.id}
@@ -370,14 +377,15 @@ class RunTab(WorkView):
 
     def open_from(
         self, tabs: gr.Tabs, message: gr.Markdown, id: str, request: gr.Request, visitor: str | None
-    ) -> dict[Any, Any]:
+    ) -> Updates:
         """Returns updates that open the stored run `id`. While the visitor's run goes on, `message` says so instead."""
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
             sentence = "A run of yours is going on and has the stage. Open this one when it has ended."
             return {message: tables.status(sentence), self.row_run_id: ""}
         updates = self.open(id, work)
-        return {tabs: gr.update(selected="run"), message: "", self.row_run_id: updates[self.shown_id]} | updates
+        opened = {self.row_run_id: updates[self.shown_id], message: ""}
+        return updates | opened | {tabs: gr.update(selected="run")}
 
 
 def latest_answer(spec: RunSpec, earlier: list[RunResult]) -> RunResult | None:

@@ -21,7 +21,7 @@ from demo.sweep.run_grid import Done, Event, Timing, Waiting, run_one
 from demo.ui.jobs import Series, machine_of
 from demo.ui.look import press
 from demo.ui.tabs import links
-from demo.ui.tabs.events import EVENT_OPTIONS, RAW, WorkView, error_card
+from demo.ui.tabs.events import EVENT_OPTIONS, IN_BROWSER, RAW, Updates, WorkView, error_card
 from demo.ui.tabs.form import default_picture
 from demo.ui.tabs.headline import doing
 from demo.ui.tabs.run_tab import RunTab
@@ -77,22 +77,22 @@ class StageBar(WorkView):
             for key, name in enumerate(presets(None), 1):
                 button = gr.Button(f"{key}  {name}", elem_id=f"preset-{key}")
                 filled = button.click(self._fill_form, gr.State(name), changed, queue=False, **EVENT_OPTIONS)
-                filled.then(None, js=press("run"), api_visibility="private")
+                filled.then(js=press("run"), **IN_BROWSER)
             search = gr.Button("5  Best way", elem_id="preset-5")
-            search.click(None, js=press("best"), api_visibility="private")
+            search.click(js=press("best"), **IN_BROWSER)
             self.pre_flight = gr.Button("0  Pre-flight", elem_id="preset-0")
             changed = [pane.notice, pane.live, pane.best, *buttons, self.work_shown]
             self._watch_after(self.pre_flight.click(self._run, run_tab.visitor, changed, **EVENT_OPTIONS))
             recorded = gr.Button("S  Recorded", elem_id="preset-s")
             shown = recorded.click(run_tab.show_recorded, [run_tab.visitor, *fields], run_tab.showing, **RAW)
-            shown.then(None, run_tab.shown_id, js=links.REMEMBER, api_visibility="private")
+            shown.then(inputs=run_tab.shown_id, js=links.REMEMBER, **IN_BROWSER)
             gr.Markdown("<kbd>D</kbd> dark", elem_id="stage-keys")
 
-    def _fill_form(self, name: str) -> dict[Any, Any]:
+    def _fill_form(self, name: str) -> Updates:
         spec = presets(self._tab.runner.machine)[name]
         return links.fill_form(self._form, spec) | self._form.with_picture(default_picture(spec.checkpoint))
 
-    def _run(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
+    def _run(self, request: gr.Request, visitor: str | None) -> Updates:
         return self._start(request, visitor, self._pre_flight)
 
     def _pre_flight(self, visitor: str) -> PreFlight:
@@ -101,17 +101,17 @@ class StageBar(WorkView):
         cells = [Cell(on_machine(spec, machine)) for spec in specs.values()]
         return PreFlight(tab.runner, tab.queue, visitor, list(specs), cells)
 
-    def _show_refusal(self, card: Markup) -> dict[Any, Any]:
+    def _show_refusal(self, card: Markup) -> Updates:
         return self._form.pressable(running=False) | self._tab.pane.show_refusal(card) | {self.work_shown: None}
 
-    def _show_start(self, going: PreFlight) -> dict[Any, Any]:
+    def _show_start(self, going: PreFlight) -> Updates:
         running = self._form.pressable(running=True) | self._tab.pane.running(screen(going))
         return running | {self.work_shown: going}
 
-    def _show_progress(self, going: PreFlight) -> dict[Any, Any]:
+    def _show_progress(self, going: PreFlight) -> Updates:
         return {self._tab.pane.live: screen(going)}
 
-    def _show_end(self, going: PreFlight) -> dict[Any, Any]:
+    def _show_end(self, going: PreFlight) -> Updates:
         problem, ready = going.outcome(), self._form.pressable(running=False)
         return ready | (
             self._show_progress(going) if problem is None else self._tab.pane.show_refusal(error_card(problem))

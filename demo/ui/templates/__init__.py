@@ -18,11 +18,16 @@ def percentage(share: float) -> str:
 
 
 def _source(name: str) -> str:
-    """Returns a template without the line breaks between tags and expressions: a browser would show them as spaces."""
-    return re.sub(r"(?<=[>}])\s*\n\s*(?=[<{])", "", Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    # a browser would show line breaks between tags and expressions as spaces
+    return re.sub(r"(?<=[>}])\s*\n\s*(?=[<{])", "", text)
 
 
-_environment = Environment(loader=FunctionLoader(_source), autoescape=True, undefined=StrictUndefined)
+_environment = Environment(
+    loader=FunctionLoader(_source),
+    autoescape=True,
+    undefined=StrictUndefined,
+)
 _environment.filters["percentage"] = percentage
 _environment.globals |= {"fmt": fmt, "naming": naming, "verdict": verdict}
 

@@ -87,7 +87,7 @@ def test_a_bad_link_is_answered_with_a_sentence(page: Page) -> None:
         assert HOSTILE not in [shown[field].get("value") for field in fields.values() if field in shown]
 
 
-def test_a_run_that_is_not_stored_has_no_address(history: History) -> None:
-    page = Page(answering(ok_result(id="never stored")), history=history)
+def test_a_run_that_is_not_stored_has_no_address_and_no_repeat(history: History) -> None:
+    page = Page(answering(failed_result(id="never stored", spec=ok_result().spec)), history=history)
     *_, ended = press_run(page)
-    assert ended[page.run_tab.shown_id] == ""
+    assert ended[page.run_tab.shown_id] == "" and not ended[page.run_tab.pane.repeat]["visible"]

@@ -130,14 +130,14 @@ def of_this_machine() -> FakeRunner:
 
 
 def test_repeat_runs_a_stored_spec_with_its_picture(history: History) -> None:
-    first = of_picture(spec=dataclasses.replace(ok_result().spec, dtype="bfloat16", precision=0.02))
+    first = of_picture(spec=dataclasses.replace(ok_result().spec, dtype="bfloat16", precision=0.02, repeats=3))
     history.append(first)
     page = Page(runner := of_this_machine(), history=history)
     (shown,) = open_page(page, run=first.id)
     assert shown[page.run_tab.pane.repeat]["visible"] and shown[page.run_tab.shown_id] == first.id
     begun, *_, last = press(page, first.id)
     assert begun[page.run_tab.form.run]["interactive"] is False and "Run 2 of 2" in stage_of(page, begun)
-    assert runner.runs == [first.spec]
+    assert runner.runs == [dataclasses.replace(first.spec, repeats=1)]
     assert runner.pictures[0].read_bytes() == SCENE.read_bytes()
     assert "from 2 processes" in stage_of(page, last) and 'class="process"' in stage_of(page, last)
     assert ['class="within"' in stage_of(page, one) for one in (shown, last)] == [True, False]

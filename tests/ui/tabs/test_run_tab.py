@@ -180,7 +180,7 @@ def test_a_run_that_ended_unseen_is_shown_once() -> None:
 @pytest.fixture
 def answered(history: History) -> Page:
     """Its history has an answer of the form's first settings. Its runs last a minute."""
-    history.append(ok_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu"), elapsed_seconds=0.2))
+    history.append(ok_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu"), elapsed_seconds=1.0))
     return Page(answering(full_result(), seconds=60), history=history)
 
 
@@ -218,7 +218,7 @@ def test_key_s_ends_a_run_that_takes_too_long(answered: Page, quick) -> None:
         stages.append(stage_of(page, updates))
         if "Key S" in stages[-1]:
             assert page.run_tab.show_recorded(from_browser(), visitor("one"), *field_values(page).values())
-    assert "Key S" not in stages[0] and "longer than announced" in stages[-2]
+    assert "Key S" not in stages[1] and "longer than announced" in stages[-2]
     assert "Recorded" in stages[-1] and "2.00×" in stages[-1]
     assert is_ready(page, updates)
     assert list(open_page(page)) == []

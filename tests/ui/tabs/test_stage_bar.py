@@ -18,9 +18,10 @@ from demo.ui.tabs.stage_bar import SEGFORMER, presets
 
 def test_a_preset_needs_no_network(monkeypatch) -> None:
     assert all(catalog.find(spec.checkpoint).bundled for spec in presets(MACHINE).values())
-    monkeypatch.setattr("demo.core.hub.can_load", lambda checkpoint: False)
-    spec = presets(dataclasses.replace(MACHINE, gpu="Tesla T4"))["Segformer"]
-    assert (spec.checkpoint, spec.weights) == (SEGFORMER, "random")
+    for loads, weights in ((False, "random"), (True, "pretrained")):
+        monkeypatch.setattr("demo.core.hub.can_load", lambda checkpoint, loads=loads: loads)
+        spec = presets(dataclasses.replace(MACHINE, gpu="Tesla T4"))["Segformer"]
+        assert (spec.checkpoint, spec.weights) == (SEGFORMER, weights)
 
 
 def test_a_preset_fills_the_form(page: Page) -> None:
