@@ -13,6 +13,7 @@ from pathlib import Path
 
 import gradio.networking
 import pytest
+from support.fake_runner import FakeRunner
 from support.page_support import answering, serving
 from support.samples import MACHINE, ok_result
 
@@ -55,6 +56,12 @@ def test_the_masthead_says_why_nothing_can_be_compiled() -> None:
     shown = masthead(dataclasses.replace(MACHINE, compile_problem=problem))
     assert problem.replace("<", "&lt;").replace(">", "&gt;") in shown
     assert "obstacle" not in masthead(MACHINE)
+
+
+def test_a_page_that_opens_has_the_modes_of_the_machine() -> None:
+    page = Page(FakeRunner(lambda *_: ok_result(), machine=dataclasses.replace(MACHINE, modes=("default", "new"))))
+    top, modes = page._greet()
+    assert "Example CPU" in top and modes["choices"] == ["default", "new"]
 
 
 def test_few_parts_of_the_page_are_own_html() -> None:

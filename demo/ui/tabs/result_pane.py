@@ -43,13 +43,12 @@ class ResultPane:
     two. The hidden content stays in the page, to be shown again if a run is refused.
     """
 
-    def __init__(self, checkpoint: str) -> None:
-        """Makes the pane of a page that opens. The pane asks whether `checkpoint` is worth compiling."""
+    def __init__(self) -> None:
         self.notice = gr.HTML(visible=False, elem_id="notice", apply_default_css=False)
         """A note or a refusal above the previous content."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
         self.best = gr.Column(visible=False, elem_id="best-stage")
-        self.top = gr.HTML(intro(checkpoint), elem_id="top", apply_default_css=False)
+        self.top = gr.HTML(intro(catalog.DEFAULT), elem_id="top", apply_default_css=False)
         self.repeat = gr.Button("Repeat in a fresh process", visible=False, size="sm", elem_id="repeat")
         self.race = gr.HTML(visible=False, elem_id="race", apply_default_css=False)
         self.outputs = Outputs()
@@ -95,7 +94,7 @@ class ResultPane:
         words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
         updates = self.only(headline(result)) | self._folds_of(result) | self._to_take(result, files)
         updates[self.repeat] = gr.update(value=words, visible=again)
-        if result.speedup is None or result.failure is not None:
+        if result.failure is not None:
             return updates
         picture = race_of(result, plays)
         return updates | {self.race: gr.update(value=picture, visible=bool(picture))} | self.outputs.show(result)
@@ -137,7 +136,7 @@ class ResultPane:
         for kind, button in self.files.items():
             path = getattr(files, kind, None)
             if content := contents.get(kind):
-                path = tables.file(content, f"{name}{FILES[kind][1]}")
+                path = tables.file(content, name + FILES[kind][1])
             updates[button] = gr.update(value=path and str(path), visible=path is not None)
         return updates
 

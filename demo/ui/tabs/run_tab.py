@@ -56,7 +56,7 @@ class RunTab(WorkView):
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = forms.Form()
             with gr.Column(elem_id="stage", min_width=320):
-                self.pane = ResultPane(FIRST.id)
+                self.pane = ResultPane()
         self.has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.shown_id = gr.Textbox("", visible=False)

@@ -136,11 +136,13 @@ def test_the_answer_is_shown_while_the_later_start_is_measured(history: History)
     *_, early = updates
     assert not job.ended and "2.00×" in stage_of(page, early)
     assert early[pane.notice]["visible"] and not early[pane.live]["visible"]
+    assert "played in" not in early[pane.race]["value"]  # an animation would take a core from what is measured
     assert tab.form.run not in early and tab.shown_id not in early  # the run goes on, and is not stored
     over = handler(page, takes=tab.work_shown, only=tab._ending)
     measured.set()
     last = over(ended(job))
     assert is_ready(page, last) and last[tab.shown_id] == result.id and not last[pane.notice]["visible"]
+    assert "played in" in last[pane.race]["value"]
     assert last[tab.work_shown] is None
 
 
