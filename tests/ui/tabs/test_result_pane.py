@@ -255,6 +255,7 @@ def test_labels_stand_beside_the_picture(outputs: Outputs) -> None:
     assert shown[outputs.picture]["label"] == "scene.png"
     for component in outputs.labels.values():
         assert shown[component]["value"] == {"circle": 0.98, "ring": 0.015, "star": 0.005}
+    assert list(visible(outputs, ok_result())) == list(outputs.labels.values())  # whose picture is damaged
 
 
 def test_tokens_that_differ_are_marked_in_both_texts(outputs: Outputs) -> None:

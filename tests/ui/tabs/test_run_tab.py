@@ -25,7 +25,7 @@ from support.page_support import (
     stage_of,
     visitor,
 )
-from support.samples import full_result, ok_result
+from support.samples import failed_result, full_result, ok_result
 
 from demo.core import catalog, cores, format as fmt
 from demo.core.caveat import note
@@ -228,6 +228,7 @@ def test_key_s_ends_a_run_that_takes_too_long(answered: Page, quick) -> None:
 
 def test_key_s_shows_the_latest_answer_of_the_settings(answered: Page, history: History) -> None:
     history.append(ok_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu", batch_size=2), id="another"))
+    history.append(failed_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu")))  # later, and no answer
     tab = answered.run_tab
     shown, missing, wrong = (
         tab.show_recorded(gr.Request(), None, *field_values(answered, batch_size=size).values()) for size in (1, 3, 0)
