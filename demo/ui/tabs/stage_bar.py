@@ -73,10 +73,10 @@ class StageBar(WorkView):
         fields, buttons = list(self._form.inputs.values()), self._form.buttons
         super().__init__(run_tab.works, [pane.live], [pane.live, pane.notice, *buttons])
         with gr.Row(elem_id="stage-bar"):
-            changed = [*fields, *self._form.picture_notes]
+            form = [*fields, *self._form.picture_notes]
             for key, name in enumerate(presets(None), 1):
                 button = gr.Button(f"{key}  {name}", elem_id=f"preset-{key}")
-                filled = button.click(self._fill_form, gr.State(name), changed, queue=False, **EVENT_OPTIONS)
+                filled = button.click(self._fill_form, gr.State(name), form, queue=False, **EVENT_OPTIONS)
                 filled.then(js=press("run"), **IN_BROWSER)
             search = gr.Button("5  Best way", elem_id="preset-5")
             search.click(js=press("best"), **IN_BROWSER)
@@ -112,10 +112,10 @@ class StageBar(WorkView):
         return {self._tab.pane.live: screen(going)}
 
     def _show_end(self, going: PreFlight) -> Updates:
-        problem, ready = going.outcome(), self._form.pressable(running=False)
-        return ready | (
-            self._show_progress(going) if problem is None else self._tab.pane.show_refusal(error_card(problem))
-        )
+        ready = self._form.pressable(running=False)
+        if (problem := going.outcome()) is None:
+            return ready | self._show_progress(going)
+        return ready | self._tab.pane.show_refusal(error_card(problem))
 
 
 def screen(going: PreFlight) -> Markup:

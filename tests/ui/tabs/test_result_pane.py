@@ -192,6 +192,11 @@ def test_a_cancelled_run_has_no_card_or_advice(page: Page) -> None:
     assert file_of(page, of(page, failed_result()), "card")["visible"]
 
 
+def test_a_run_that_failed_late_has_neither_race_nor_predictions(page: Page) -> None:
+    pane, updates = page.run_tab.pane, of(page, full_result(status="crashed", failure=CANCELLED.failure))
+    assert not updates[pane.race]["visible"] and not updates[pane.outputs.column]["visible"]
+
+
 @pytest.mark.parametrize("id", ["nothing", None, {"a": 1}], ids=str)
 def test_only_a_stored_run_is_repeated(id: Any, page: Page) -> None:
     (refused,) = press(page, id)
