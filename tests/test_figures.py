@@ -25,8 +25,7 @@ from demo.present.script import script
 from demo.store import export
 from demo.sweep.grid import Cell, record
 from demo.ui.tabs import compare, history_tab, sweep_tab, tables
-from demo.ui.tabs.headline import headline
-from demo.ui.tabs.live_strip import strip
+from demo.ui.tabs.headline import headline, strip
 
 NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}
 """The speed-up about which the blocks of each verdict lie, and how far they lie apart (in logarithms)."""

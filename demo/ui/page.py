@@ -1,29 +1,25 @@
-"""The page: its masthead, its tabs, its mode for a talk ("stage mode"), and the endpoints of the API."""
+"""The page: its masthead, its tabs, what happens as it opens, and the endpoints of the API."""
 
 import os
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 
-from demo.core import catalog, hub, limits
+from demo.core import limits
 from demo.core.machine import HostInfo
-from demo.core.options import RunSpec
+from demo.core.options import BadInput
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.ui import api
-from demo.ui.jobs import MACHINE_SECONDS, RunQueue
-from demo.ui.look import name_thumbnails, press
+from demo.ui.jobs import RunQueue, machine_of
 from demo.ui.look.theme import CSS, HEAD, theme
 from demo.ui.tabs import links
 from demo.ui.tabs.best_pane import BestPane
 from demo.ui.tabs.events import EVENT_OPTIONS
-from demo.ui.tabs.form import default_picture, servable, thumbnails
 from demo.ui.tabs.history_tab import HistoryTab
-from demo.ui.tabs.pre_flight import PreFlightScreen
 from demo.ui.tabs.published_tab import PublishedTab
 from demo.ui.tabs.run_tab import RunTab
+from demo.ui.tabs.stage_bar import StageBar
 from demo.ui.tabs.sweep_tab import SweepTab
 from demo.ui.templates import render
 from demo.ui.web import gradio_workarounds
@@ -83,12 +79,11 @@ class Page(gradio_workarounds.Blocks):
                     self.published_tab = PublishedTab(published)
                 with gr.Tab("Sweep", id="sweep") as sweeps:
                     self.sweep_tab = SweepTab(self.run_tab, tabs, sweeps)
-            self.stage_bar = StageBar(runner, self.run_tab)
+            self.stage_bar = StageBar(self.run_tab)
             # what happens when a visitor opens the page
             self.load(None, js=links.TO_TAB, api_visibility="private")
             greeting = [top, self.run_tab.form.inputs["mode"]]
-            names = name_thumbnails([path.stem for path in thumbnails()])
-            greeted = self.load(self._greet, None, greeting, js=names, **EVENT_OPTIONS)
+            greeted = self.load(self._greet, None, greeting, **EVENT_OPTIONS)
             self.run_tab.settle_after(greeted)
             self.best_pane.arrive_after(self.run_tab.arrive(self))
             self.sweep_tab.arrive(self)
@@ -101,15 +96,13 @@ class Page(gradio_workarounds.Blocks):
             for name, function in endpoints.items():
                 gr.api(function, api_name=name, concurrency_limit=None)  # `RunQueue` lets one run at a time through
 
-    def _greet(self, request: gr.Request) -> Iterator[tuple[Any, Any]]:
-        """Waits for the runner to report the machine, and yields updates of the masthead and the list of modes."""
-        deadline = time.monotonic() + MACHINE_SECONDS
-        while self._runner.machine is None and time.monotonic() < deadline:
-            time.sleep(0.2)
-            yield gr.skip(), gr.skip()  # frees the thread in between; gradio ends the loop here if the page was closed
-        machine = self._runner.machine
-        modes = gr.update(choices=list(machine.modes)) if machine is not None else gr.skip()
-        yield masthead(machine, waited=True), modes
+    def _greet(self) -> tuple[Any, Any]:
+        """Waits for the runner to report the machine, and returns updates of the masthead and the list of modes."""
+        try:
+            machine = machine_of(self._runner)
+        except BadInput:
+            return masthead(None, waited=True), gr.skip()
+        return masthead(machine), gr.update(choices=list(machine.modes))
 
 
 def masthead(machine: HostInfo | None, waited: bool = False) -> str:
@@ -123,51 +116,3 @@ def masthead(machine: HostInfo | None, waited: bool = False) -> str:
     if machine is not None and machine.gpu_problem:
         obstacles.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
     return render("masthead.masthead", machine, waited, space=space, obstacles=obstacles)
-
-
-# ---- stage mode: the page for a talk. The verdict fills the screen, and keys run, search and cancel
-
-SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
-
-
-def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
-    """Returns the runs that the keys 1 to 4 start in stage mode, by name. Each takes under a minute on two cores."""
-    segformer: dict[str, Any] = {"checkpoint": "shapes-segformer"}
-    if machine is not None and machine.gpu is not None:
-        segformer = {"checkpoint": SEGFORMER, "weights": "pretrained" if hub.can_load(SEGFORMER) else "random"}
-    return {
-        "Segformer": catalog.make_spec(**segformer),
-        "Graph breaks": catalog.make_spec("shapes-vit", graph_break=True),
-        "max-autotune": catalog.make_spec("shapes-vit", mode="max-autotune"),
-        "Text": catalog.make_spec("shapes-gemma", prompt=catalog.PROMPT),
-    }
-
-
-class StageBar:
-    """The bar of buttons at the bottom of stage mode, the page for a talk.
-
-    stage.css places the form's buttons Run and Cancel in the bar. stage.js presses a button when its key is typed.
-    """
-
-    def __init__(self, runner: Runner, run_tab: RunTab) -> None:
-        self._runner = runner
-        self._form = form = run_tab.form
-        fields = list(form.inputs.values())
-        with gr.Row(elem_id="stage-bar"):
-            for key, name in enumerate(presets(None), 1):
-                button = gr.Button(f"{key}  {name}", elem_id=f"preset-{key}")
-                filled = button.click(self._fill_form, gr.State(name), fields, queue=False, **EVENT_OPTIONS)
-                filled.then(None, js=press("run"), api_visibility="private")
-            search = gr.Button("5  Best way", elem_id="preset-5")
-            search.click(None, js=press("best"), api_visibility="private")
-            self.pre_flight = PreFlightScreen(run_tab, presets)
-            recorded = gr.Button("S  Recorded", elem_id="preset-s")
-            recorded.click(
-                run_tab.show_recorded, [run_tab.visitor, *fields], run_tab.showing, preprocess=False, **EVENT_OPTIONS
-            ).then(None, run_tab.shown_id, js=links.REMEMBER, api_visibility="private")
-            gr.Markdown("<kbd>D</kbd> dark", elem_id="stage-keys")
-
-    def _fill_form(self, name: str) -> dict[Any, Any]:
-        spec = presets(self._runner.machine)[name]
-        picture = servable(default_picture(spec.checkpoint))
-        return links.fill_form(self._form, spec) | {self._form.inputs["image"]: picture}

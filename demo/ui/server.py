@@ -7,7 +7,7 @@ import signal
 import sys
 from importlib.metadata import version
 
-from demo.core import limits
+from demo.core import format as fmt, limits
 from demo.core.options import BadInput
 from demo.runs.environment import block_proc_access
 from demo.runs.runner import Runner
@@ -25,7 +25,10 @@ def serve(mcp: bool) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # a stopped container ends its worker too
     default_name = "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"
     name = os.environ.get("GRADIO_SERVER_NAME", default_name)
-    port = _port()
+    given = os.environ.get("GRADIO_SERVER_PORT", "7860")
+    port = fmt.parse_whole(given)
+    if not isinstance(port, int) or not 1 <= port <= 65_535:
+        raise BadInput(f"GRADIO_SERVER_PORT must be a whole number from 1 to 65535. Given: {given[:80]!r}.")
     limits.current()
     if limits.on_space():
         block_proc_access()
@@ -48,10 +51,3 @@ def serve(mcp: bool) -> None:
         if mcp:
             print(f"MCP tools at {address}gradio_api/mcp/", flush=True)
         page.block_thread()
-
-
-def _port() -> int:
-    given = os.environ.get("GRADIO_SERVER_PORT", "7860")
-    if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= 65_535:
-        raise BadInput(f"GRADIO_SERVER_PORT must be a whole number from 1 to 65535. Given: {given[:80]!r}.")
-    return int(given)

@@ -1,11 +1,14 @@
-"""The folder of stored runs for the pages of these tests: one for each file of tests."""
+"""A page, and the folder of stored runs for the pages of these tests: one for each file of tests."""
 
 from collections.abc import Iterator
 
 import pytest
+from support.page_support import answering
+from support.samples import ok_result
 
 from demo.store.history import FOLDER_VARIABLE
 from demo.ui import jobs
+from demo.ui.page import Page
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -13,6 +16,12 @@ def data_folder(tmp_path_factory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as changes:
         changes.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("data")))
         yield
+
+
+@pytest.fixture(scope="module")
+def page(data_folder: None) -> Page:
+    """Its runs take no time."""
+    return Page(answering(ok_result()))
 
 
 @pytest.fixture

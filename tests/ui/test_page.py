@@ -13,12 +13,13 @@ from pathlib import Path
 
 import gradio.networking
 import pytest
+from support.fake_runner import FakeRunner
 from support.page_support import answering, serving
 from support.samples import MACHINE, ok_result
 
-from demo.core import catalog
 from demo.ui.look.theme import CSS
-from demo.ui.page import SEGFORMER, SESSIONS, Page, masthead, presets
+from demo.ui.page import SESSIONS, Page, masthead
+from demo.ui.tabs.form import default_picture, servable
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,6 +58,12 @@ def test_the_masthead_says_why_nothing_can_be_compiled() -> None:
     assert "obstacle" not in masthead(MACHINE)
 
 
+def test_a_page_that_opens_has_the_modes_of_the_machine() -> None:
+    page = Page(FakeRunner(lambda *_: ok_result(), machine=dataclasses.replace(MACHINE, modes=("default", "new"))))
+    top, modes = page._greet()
+    assert "Example CPU" in top and modes["choices"] == ["default", "new"]
+
+
 def test_few_parts_of_the_page_are_own_html() -> None:
     sources = [file.read_text(encoding="utf-8") for file in (ROOT / "demo" / "ui").rglob("*.py")]
     assert sum(source.count("gr.HTML(") for source in sources) <= 8
@@ -81,27 +88,12 @@ def test_no_file_of_the_project_is_served(address: str) -> None:
 
 def test_pictures_are_served_to_an_app_started_elsewhere(address: str) -> None:
     config = json.loads(urllib.request.urlopen(f"{address}config").read())
-    named = {part["props"].get("elem_id"): part for part in config["components"]}
-    assert urllib.request.urlopen(named["picture"]["props"]["value"]["url"]).status == 200
-    preset = named["preset-1"]["id"]
-    (pressed,) = (one for one in config["dependencies"] if [preset, "click"] in one["targets"])
-    sent = {"fn_index": pressed["id"], "data": [None], "session_hash": "a page", "trigger_id": preset}
-    request = urllib.request.Request(
-        f"{address}gradio_api/run/predict", json.dumps(sent).encode(), {"Content-Type": "application/json"}
-    )
-    answer = urllib.request.urlopen(request).read().decode()
-    (picture,) = set(re.findall(r'"url": *"([^"]+png)"', answer))
-    assert urllib.request.urlopen(picture).status == 200
+    (picture,) = (part["props"] for part in config["components"] if part["props"].get("elem_id") == "picture")
+    for url in (picture["value"]["url"], f"{address}gradio_api/file={servable(default_picture('shapes-vit'))}"):
+        assert urllib.request.urlopen(url).status == 200
 
 
 def test_the_page_fetches_nothing_from_outside(address: str) -> None:
     html = urllib.request.urlopen(address).read().decode()
     fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', html)
     assert [url for url in fetched if not url.startswith(address)] == []
-
-
-def test_a_preset_needs_no_network(monkeypatch) -> None:
-    assert all(catalog.find(spec.checkpoint).bundled for spec in presets(MACHINE).values())
-    monkeypatch.setattr("demo.core.hub.can_load", lambda checkpoint: False)
-    spec = presets(dataclasses.replace(MACHINE, gpu="Tesla T4"))["Segformer"]
-    assert (spec.checkpoint, spec.weights) == (SEGFORMER, "random")

@@ -8,10 +8,11 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from benchmarks.page_start import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,27 +37,25 @@ def test_the_app_reports_its_function_and_serves_the_page(tmp_path) -> None:
 
     groups = tmp_path / "cgroup"  # a Space's kernel has the control group of devices, this one may not
     groups.write_text("1:devices:/a/space\n")
-    port = int(os.environ["GRADIO_SERVER_PORT"]) + 71
-    printed = tmp_path / "printed"
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as hub, printed.open("wb") as file:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as hub:
         threading.Thread(target=hub.serve_forever, daemon=True).start()
         environment = os.environ | {
             "HOME": str(tmp_path),
             "WORTH_COMPILING_DATA": str(tmp_path / "data"),
-            "GRADIO_SERVER_PORT": str(port),
+            "GRADIO_SERVER_PORT": str(free_port()),
             "SPACES_ZERO_GPU": "true",
             "SPACES_ZERO_DEVICE_API_URL": f"http://127.0.0.1:{hub.server_port}",
             "ZEROGPU_PROC_SELF_CGROUP_PATH": str(groups),
         }
-        app = subprocess.Popen([sys.executable, "-c", APP], cwd=ROOT, env=environment, stdout=file, stderr=file)
-        try:
-            deadline = time.monotonic() + 120
-            while "Worth compiling?" not in printed.read_text() and app.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.1)
-            assert asked == ["/startup-report"], printed.read_text()
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as answer:
-                assert "Worth compiling?" in answer.read().decode()
-        finally:
-            app.terminate()
-            app.wait(30)
-            hub.shutdown()
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        with subprocess.Popen([sys.executable, "-c", APP], cwd=ROOT, env=environment, **pipes) as app:
+            printed = [""]
+            while "Find out at" not in printed[-1] and (line := app.stdout.readline()):
+                printed.append(line)
+            try:
+                assert asked == ["/startup-report"], printed
+                with urllib.request.urlopen(printed[-1].split()[-1], timeout=30) as answer:
+                    assert "Worth compiling?" in answer.read().decode()
+            finally:
+                app.terminate()
+                hub.shutdown()

@@ -1,7 +1,5 @@
 """The page's theme, style sheets and scripts."""
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -31,7 +29,3 @@ def press(id: str) -> str:
 
 def scroll_to(id: str) -> str:
     return f"() => document.getElementById({id!r})?.scrollIntoView({{ block: 'start' }})"
-
-
-def name_thumbnails(names: Sequence[str]) -> str:
-    return f"() => pageEvents.nameThumbnails({json.dumps(names)})"

@@ -43,13 +43,6 @@
       setTimeout(() => window.dispatchEvent(new Event('resize')), 50);
     },
 
-    // Names the thumbnails of `gr.Examples` for screen readers: gradio gives them no accessible name.
-    nameThumbnails(names) {
-      document.querySelectorAll('#examples button.gallery-item').forEach((button, place) => {
-        button.setAttribute('aria-label', `Example: ${names[place]}`);
-      });
-    },
-
     // Clicks a hidden DownloadButton once gradio has given it its new file.
     download(id) {
       setTimeout(() => document.querySelector(`#${id} a, a#${id}, #${id}`).click(), 150);

@@ -1,5 +1,6 @@
-// Gives each Plotly chart a name for screen readers, from its layout's meta data. Charts come and go, so the script
-// searches the document after each change, at most four times a second.
+// Gives each Plotly chart a name for screen readers, from its layout's meta data, and each thumbnail of `gr.Examples`
+// the name of its file. Both come and go, so the script searches the document after each change, at most four times a
+// second.
 (() => {
   const look = () => {
     for (const plot of document.querySelectorAll('.js-plotly-plot')) {
@@ -7,6 +8,10 @@
       if (!words || plot.getAttribute('aria-label') === words) continue;
       plot.setAttribute('role', 'img');
       plot.setAttribute('aria-label', words);
+    }
+    for (const picture of document.querySelectorAll('#examples button:not([aria-label]) img')) {
+      const name = picture.src.split('/').pop().replace(/\.\w+$/, '');
+      picture.closest('button').setAttribute('aria-label', `Example: ${name}`);
     }
   };
   let waiting = false;

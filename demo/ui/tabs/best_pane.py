@@ -22,7 +22,7 @@ from demo.ui.look import TO_ANSWER
 from demo.ui.tabs import links, tables
 from demo.ui.tabs.events import EVENT_OPTIONS, WorkView, error_card
 from demo.ui.tabs.form import spec_and_picture
-from demo.ui.tabs.live_strip import doing
+from demo.ui.tabs.headline import doing
 from demo.ui.tabs.result_pane import code_to_copy
 from demo.ui.tabs.run_tab import RunTab
 

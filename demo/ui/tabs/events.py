@@ -10,15 +10,24 @@ from demo.core import format as fmt
 from demo.core.options import BadInput
 from demo.store.history import HistoryError
 from demo.ui.jobs import Supervisor, Work, result_or_error, visitor_name
-from demo.ui.tabs.headline import problem
+from demo.ui.templates import render
 
+Updates = dict[Any, Any]
+"""gradio's updates of components, by component."""
+IN_BROWSER: dict[str, Any] = {"fn": None, "api_visibility": "private"}
+"""The options of every event that calls JavaScript alone."""
 EVENT_OPTIONS: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
-"""The options of every event that calls the server. Some events also have one or both of these:
+"""The options of every event that calls the server."""
+RAW: dict[str, Any] = {"preprocess": False, **EVENT_OPTIONS}
+"""With these, a handler gets the values as the browser sent them. Otherwise gradio decodes the picture, and fails if it
+is broken. The worker decodes it instead, and says what is wrong."""
+LATEST: dict[str, Any] = {"trigger_mode": "always_last", **RAW}
+"""Also with these, no change of a field is lost. Otherwise gradio drops those that come while it handles another."""
 
-- `preprocess=False` gives the handler the values as the browser sent them. Otherwise gradio decodes the picture and
-  fails if the picture is broken. The worker decodes it instead, and says what is wrong.
-- `trigger_mode="always_last"`: otherwise gradio drops a field's event while it handles an earlier one of the field.
-"""
+
+def problem(title: str, message: str, remedy: str = "") -> Markup:
+    """Returns a card that says what did not work. `remedy` is what to do."""
+    return render("results.card", title, message, remedy)
 
 
 def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
@@ -43,10 +52,10 @@ class WorkView:
     """
 
     # Three methods, since gradio redraws all outputs of an event at each update, which takes time from the timed model.
-    _show_refusal: Callable[[Markup], dict[Any, Any]]
-    _show_start: Callable[[Any], dict[Any, Any]]
-    _show_progress: Callable[[Any], dict[Any, Any]]
-    _show_end: Callable[[Any], dict[Any, Any]]
+    _show_refusal: Callable[[Markup], Updates]
+    _show_start: Callable[[Any], Updates]
+    _show_progress: Callable[[Any], Updates]
+    _show_end: Callable[[Any], Updates]
 
     def __init__(self, works: Supervisor, live: list[Any], ending: list[Any]) -> None:
         self.works = works
@@ -58,7 +67,7 @@ class WorkView:
         """Returns what the visitor started last, running or ended; `visitor` is the id that the browser keeps."""
         return self.works.of(visitor_name(visitor, request.session_hash))
 
-    def _start(self, request: gr.Request, visitor: str | None, make: Callable[[str], Work]) -> dict[Any, Any]:
+    def _start(self, request: gr.Request, visitor: str | None, make: Callable[[str], Work]) -> Updates:
         """Starts the work that `make` returns for the visitor's id. Returns updates that show the start or refusal."""
         name = visitor_name(visitor, request.session_hash)
         work = result_or_error(lambda: self.works.start(make(name)))
@@ -75,7 +84,7 @@ class WorkView:
         followed = event.then(self._follow, self.work_shown, self._live, **EVENT_OPTIONS)
         return followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
 
-    def _follow(self, request: gr.Request, going: Any) -> Iterator[dict[Any, Any]]:
+    def _follow(self, request: gr.Request, going: Any) -> Iterator[Updates]:
         """Yields updates until the work ends or has an `early_result`. Closing the page does not end the work."""
         if going is None or going.ended or going.early_result is not None:
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
@@ -90,10 +99,10 @@ class WorkView:
             if going.early_result is not None:
                 return
 
-    def _show_cells(self, going: Any) -> dict[Any, Any]:
+    def _show_cells(self, going: Any) -> Updates:
         return {}
 
-    def _over(self, request: gr.Request, going: Any) -> dict[Any, Any]:
+    def _over(self, request: gr.Request, going: Any) -> Updates:
         """Returns updates that show the work's end; no change if the work goes on and only the connection broke."""
         if going is None or not going.ended:
             return {self._ending[0]: gr.skip()}

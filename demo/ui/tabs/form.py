@@ -1,4 +1,4 @@
-"""The form of a run: its fields, how one field changes others, and how the values become a `RunSpec` and a picture."""
+"""The form of a run: its fields and notes, how one field changes others, and how the values become a `RunSpec`."""
 
 import hashlib
 from functools import cache
@@ -8,17 +8,21 @@ from typing import Any
 import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
+from markupsafe import Markup
 
-from demo.core import catalog, limits
-from demo.core.catalog import scenes
+from demo.core import catalog, format as fmt, hub, limits
+from demo.core.catalog import Checkpoint, scenes
 from demo.core.options import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, unused_options
 from demo.core.outputs import ImageInfo
+from demo.core.result import RunResult
+from demo.present import naming
 from demo.present.markdown import escape_markdown
+from demo.runs.forecast import Forecast
 from demo.sweep import best_way
 from demo.tasks.registry import BY_NAME
 from demo.ui.look import TO_ADVANCED
-from demo.ui.tabs.events import EVENT_OPTIONS
-from demo.ui.tabs.form_notes import checkpoint_note, drawn_only_note, for_photographs, mode_note, source
+from demo.ui.tabs.events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates
+from demo.ui.templates import render
 from demo.ui.web.gradio_workarounds import NOT_UPLOADED
 
 TASK_NAMES = {task: BY_NAME[task].label for task in TASKS}
@@ -35,6 +39,13 @@ PROMPTS = (
     "This is a picture of a large red star in the middle. What colour is the star?",
     "The picture shows a tiny white ring",
 )
+MODE_NOTES = {
+    "default": "Fuses operations into fewer kernels. Start with this one.",
+    "reduce-overhead": "On a GPU, records the kernels of a call and replays them with one launch: helps small batches.",
+    "max-autotune": "Tries many kernels for each operation, keeps the fastest, replays launches. Compiles longest.",
+    "max-autotune-no-cudagraphs": "Tries many kernels, but launches them one by one: less memory than max-autotune.",
+    "lite": "Keeps eager's own kernels: compiles quickly, gains little.",
+}
 FIRST = next(entry for entry in catalog.CHECKPOINTS if entry.id == catalog.DEFAULT)
 """The checkpoint that the form has when the page opens."""
 VIT = "google/vit-base-patch16-224"
@@ -44,11 +55,6 @@ VIT = "google/vit-base-patch16-224"
 def photographs() -> tuple[Path, ...]:
     """Returns three photographs that come with gradio."""
     return tuple(Path(gr.get_image(name)) for name in ("lion.jpg", "cheetah.jpg", "tower.jpg"))
-
-
-def thumbnails() -> tuple[Path, ...]:
-    """Returns the six example pictures that the form offers: three drawn scenes, three photographs."""
-    return (*scenes()[:3], *photographs())
 
 
 def default_picture(checkpoint: str) -> Path:
@@ -63,9 +69,9 @@ def _checksum(picture: Path) -> str:
 
 def find_picture(sha256: str, own: Path | None = None) -> Path | None:
     """Returns the picture with this SHA-256: an example, or `own`, the visitor's picture. None if there is none."""
-    candidates = (own, *photographs()) if own is not None and own.is_file() else photographs()
-    same = (picture for picture in candidates if _checksum(picture) == sha256)
-    return next(same, None) or catalog.find_scene(sha256)
+    candidates = [own] if own is not None and own.is_file() else []
+    candidates += [*photographs(), *scenes()]
+    return next((picture for picture in candidates if _checksum(picture) == sha256), None)
 
 
 def servable(picture: Path) -> str:
@@ -88,38 +94,6 @@ def takes_text(checkpoint: str, task: str) -> bool:
     """Whether the model may be a zero-shot detector, which finds the objects that a text names."""
     entry = catalog.find(checkpoint or "")
     return entry.takes_text if entry else task in TASKS and BY_NAME[task].takes_queries
-
-
-def _note(text: str = "", **settings: Any) -> gr.Markdown:
-    return gr.Markdown(text, elem_classes="note", **settings)
-
-
-def _option_field(option: Option) -> gr.components.Component:
-    classes = ["not-for-text"] if option.name in unused_options(TEXT_GENERATION) else []
-    texts: dict[str, Any] = {"label": option.label, "info": option.help, "elem_classes": classes}
-    if option.kind == "switch":
-        return gr.Checkbox(option.default, **texts)
-    if option.kind == "choice":
-        classes.append("segmented")
-        return gr.Radio(list(option.values), value=option.default, **texts)
-    empty = "automatic" if option.default is None else f"{option.default:g}"
-    return gr.Textbox("", placeholder=empty, **texts)
-
-
-def _text_fields() -> dict[str, gr.components.Component]:
-    """Returns the fields "prompt" and "tokens". The style sheet shows them for text models, else the picture field."""
-    prompt = gr.Textbox(catalog.PROMPT, label="Prompt", lines=3, elem_id="prompt")
-    gr.Examples(list(PROMPTS), prompt, label="Examples", elem_id="prompts", api_visibility="private")
-    allowed = OPTIONS["tokens"]
-    tokens = gr.Number(
-        allowed.default,
-        label=allowed.label,
-        precision=0,
-        minimum=allowed.low,
-        maximum=allowed.high,
-        elem_id="tokens",
-    )
-    return {"prompt": prompt, "tokens": tokens}
 
 
 def uploaded_file(file: Any) -> Path:
@@ -153,6 +127,21 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
     return catalog.make_spec(**{name: value for name, value in values.items() if name not in empty | hidden})
 
 
+def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None:
+    """Returns the path of the run's picture: an example, or the form's picture `in_form`. None for text generation.
+
+    If the run ended before it read its picture, returns the form's picture. Raises BadInput if the picture is not here.
+    """
+    if not result.spec.sees_picture:
+        return None
+    file, name = uploaded_file(in_form) if in_form else None, ""
+    if result.image is not None:
+        file, name = find_picture(result.image.sha256, file), f", {result.image.name},"
+    if file is None:
+        raise BadInput(f"Its picture{name} is not here. Choose it in the form, then press the button once more.")
+    return file
+
+
 def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
     """Returns the default picture of a checkpoint; no change (`gr.skip()`) if the visitor has chosen a picture."""
     # the paths can be compared, as gradio keeps files of equal content at the same path
@@ -167,8 +156,87 @@ def picture_note(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[
     if entry is None or not image or entry.task == TEXT_GENERATION:
         return gr.update(visible=False), gr.update(visible=False)
     beyond = catalog.is_beyond(entry.id, _checksum(uploaded_file(image)))
-    words = for_photographs(entry.task)
-    return gr.update(value=drawn_only_note(entry), visible=beyond), gr.update(value=words, visible=beyond)
+    note = f"{entry.id} knows drawn shapes only: on this picture its predictions would mean nothing."
+    other = catalog.find(BY_NAME[entry.task].published)
+    words = f"Use {naming.short(other.id)}, for photographs ({source(other)})" if other is not None else ""
+    return gr.update(value=escape_markdown(note), visible=beyond), gr.update(value=words, visible=beyond)
+
+
+# ---- the notes below the fields, as Markdown, and the forecast above Run, as HTML
+
+
+def mode_note(mode: str) -> str:
+    return MODE_NOTES.get(mode, "A mode of the installed torch that has no description here.")
+
+
+def checkpoint_note(checkpoint: str) -> str:
+    """Returns facts on a checkpoint as Markdown; '' if it cannot be run: the forecast then says why."""
+    entry = catalog.find(checkpoint)
+    if entry is None:
+        sentence = f"Not in the list: {checkpoint} comes from the Hub (safetensors only)."
+        return "" if catalog.id_refusal(checkpoint) else escape_markdown(sentence)
+    facts = [fmt.capital(source(entry))]
+    if entry.parameters:
+        facts.append(f"{fmt.parameters(entry.parameters)} parameters")
+    if entry.task != TEXT_GENERATION:
+        facts.append(f"{entry.input_size[1]} × {entry.input_size[0]} px")
+    line = " · ".join(fact.replace(" ", "\N{NO-BREAK SPACE}") for fact in facts)
+    if not entry.bundled:
+        return line
+    shapes = "" if entry.task == TEXT_GENERATION else f": {', '.join(catalog.drawn_shapes(entry))}"
+    return f"{line}\n\n{escape_markdown(fmt.sentence(f'{entry.title} only{shapes}'))}"
+
+
+def source(checkpoint: Checkpoint) -> str:
+    """Returns where the weights are: 'bundled', 'in the cache', 'from the Hub', 'download about 346 MB' (float32)."""
+    if checkpoint.bundled:
+        return "bundled"
+    if hub.holds_weights(checkpoint.id):
+        return "in the cache"
+    return f"download about {fmt.size(4 * checkpoint.parameters)}" if checkpoint.parameters else "from the Hub"
+
+
+def doubts(spec: RunSpec) -> list[str]:
+    """Returns a sentence for each setting that is of no use on the spec's device, 'cpu' or 'cuda'."""
+    if spec.device == "cuda":
+        return ["The number of threads matters on a CPU only."] if spec.threads is not None else []
+    sentences = []
+    if spec.mode == "reduce-overhead":
+        sentences.append("reduce-overhead uses CUDA graphs, which need a GPU: on a CPU it does the same as default.")
+    if spec.dtype == "float16":
+        sentences.append("Most CPUs convert float16 to float32 to compute: slower than float32 and bfloat16.")
+    return sentences
+
+
+def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, spec: RunSpec, query: str) -> Markup:
+    """Returns as HTML how long a run will take, and which settings are useless. A button copies the link `query`."""
+    text, basis = "No estimate yet: this checkpoint has not been run here.", ""
+    if expected is not None:
+        text = f"About {fmt.rounded_duration(expected.seconds)}"
+        basis = f"based on earlier runs with these settings: {expected.runs}"
+        if not expected.runs and checkpoint is not None:
+            basis = f"rough estimate from model size ({fmt.parameters(checkpoint.parameters)} parameters)"
+            basis += ", download not counted" if source(checkpoint).startswith("download") else ""
+    return render("results.forecast", text, basis, doubts(spec), query)
+
+
+# ---- the components
+
+
+def _note(text: str = "", **settings: Any) -> gr.Markdown:
+    return gr.Markdown(text, elem_classes="note", **settings)
+
+
+def _option_field(option: Option) -> gr.components.Component:
+    classes = ["not-for-text"] if option.name in unused_options(TEXT_GENERATION) else []
+    texts: dict[str, Any] = {"label": option.label, "info": option.help, "elem_classes": classes}
+    if option.kind == "switch":
+        return gr.Checkbox(option.default, **texts)
+    if option.kind == "choice":
+        classes.append("segmented")
+        return gr.Radio(list(option.values), value=option.default, **texts)
+    empty = "automatic" if option.default is None else f"{option.default:g}"
+    return gr.Textbox("", placeholder=empty, **texts)
 
 
 class Form:
@@ -180,10 +248,7 @@ class Form:
             self._model_fields()
             with gr.Column(elem_id="input"):
                 self._picture_fields()
-                with gr.Column(elem_classes="field", elem_id="input-text"):
-                    self.inputs |= _text_fields()
-                    if limits.on_space():
-                        _note(PROMPT_PUBLIC)
+                self._text_fields()
             self._run_fields()
         self.busy = gr.Markdown(visible=False, elem_id="busy")
         """The note that other programs use the machine, shown before a run."""
@@ -198,30 +263,28 @@ class Form:
 
     def _wire(self) -> None:
         task, checkpoint, image = (self.inputs[name] for name in ("task", "checkpoint", "image"))
-        # no preprocessing: gradio would decode the picture. The last change counts: a field may change meanwhile
-        latest: dict[str, Any] = {"preprocess": False, "trigger_mode": "always_last", **EVENT_OPTIONS}
         follow: Any = (picture_for, [checkpoint, image], image)
         looked_at: Any = (picture_note, [checkpoint, image], self.picture_notes)
-        task.input(lambda task: gr.update(choices=choices(task), value=first(task)), task, checkpoint, **latest).then(
-            *follow, preprocess=False, **EVENT_OPTIONS
+        first_of = task.input(
+            lambda task: gr.update(choices=choices(task), value=first(task)), task, checkpoint, **LATEST
         )
-        checkpoint.input(*follow, **latest)
-        gr.on([image.input, self.examples.dataset.click], *looked_at, **latest)
-        self.for_photographs.click(lambda task: BY_NAME[task].published, task, checkpoint, **EVENT_OPTIONS).then(
-            *looked_at, preprocess=False, **EVENT_OPTIONS
-        )
+        first_of.then(*follow, **RAW)
+        checkpoint.input(*follow, **LATEST)
+        gr.on([image.input, self.examples.dataset.click], *looked_at, **LATEST)
+        other = self.for_photographs.click(lambda task: BY_NAME[task].published, task, checkpoint, **EVENT_OPTIONS)
+        other.then(*looked_at, **RAW)
         self.inputs["mode"].change(mode_note, self.inputs["mode"], self.mode_note, **EVENT_OPTIONS)
 
     def by_name(self, values: tuple[Any, ...]) -> dict[str, Any]:
         """Maps the name of each field to its value. `values` holds the values in the order of `inputs`."""
         return dict(zip(self.inputs, values, strict=True))
 
-    def with_picture(self, picture: Path | None) -> dict[Any, Any]:
+    def with_picture(self, picture: Path | None) -> Updates:
         """Returns updates that hide the notes on the picture, and put `picture` into the form if the file exists."""
         notes = {part: gr.update(visible=False) for part in self.picture_notes}
         return notes | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else notes
 
-    def with_picture_of(self, info: ImageInfo | None) -> dict[Any, Any]:
+    def with_picture_of(self, info: ImageInfo | None) -> Updates:
         """Returns updates that put a stored run's picture into the form; if it is no example, a note says its name."""
         picture = find_picture(info.sha256) if info is not None else None
         if info is None or picture:
@@ -230,7 +293,7 @@ class Form:
         sentence, button = self.picture_notes
         return {sentence: gr.update(value=escape_markdown(note), visible=True), button: gr.update(visible=False)}
 
-    def pressable(self, running: bool) -> dict[Any, Any]:
+    def pressable(self, running: bool) -> Updates:
         """Returns updates that enable Cancel alone during a run (`running`), else all buttons but Cancel."""
         return {button: gr.update(interactive=running is (button is self.cancel)) for button in self.buttons}
 
@@ -267,13 +330,31 @@ class Form:
             )
             if limits.on_space():
                 _note(PICTURE_PUBLIC, elem_id="picture-public")
-            pictures = list(map(str, thumbnails()))
+            pictures = list(map(str, (*scenes()[:3], *photographs())))
             self.examples = gr.Examples(
                 pictures, self.inputs["image"], label="Examples", elem_id="examples", api_visibility="private"
             )
             note = _note(visible=False, elem_id="picture-note")
             self.for_photographs = gr.Button(visible=False, size="sm", elem_id="for-photographs")
             self.picture_notes = [note, self.for_photographs]
+
+    def _text_fields(self) -> None:
+        # the style sheet shows them for text models, else the picture field
+        with gr.Column(elem_classes="field", elem_id="input-text"):
+            prompt = gr.Textbox(catalog.PROMPT, label="Prompt", lines=3, elem_id="prompt")
+            gr.Examples(list(PROMPTS), prompt, label="Examples", elem_id="prompts", api_visibility="private")
+            allowed = OPTIONS["tokens"]
+            tokens = gr.Number(
+                allowed.default,
+                label=allowed.label,
+                precision=0,
+                minimum=allowed.low,
+                maximum=allowed.high,
+                elem_id="tokens",
+            )
+            if limits.on_space():
+                _note(PROMPT_PUBLIC)
+        self.inputs |= {"prompt": prompt, "tokens": tokens}
 
     def _run_fields(self) -> None:
         inputs = self.inputs
@@ -314,4 +395,4 @@ class Form:
                 label="Other number formats, too",
                 info="They change the outputs. The table says whether these still agree.",
             )
-        advanced.expand(None, js=TO_ADVANCED, api_visibility="private")
+        advanced.expand(js=TO_ADVANCED, **IN_BROWSER)

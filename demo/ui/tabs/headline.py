@@ -1,18 +1,22 @@
-"""The top of the result pane as HTML: the verdict with the speed-up on an axis, or a card for a failure."""
+"""The top of the result pane as HTML: the question before a run, its progress, and its verdict or failure."""
 
 import functools
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from demo.core import catalog, format as fmt
+from demo.core.options import RunSpec
+from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
 from demo.core.stats import Interval
 from demo.present import naming, race, verdict
-from demo.ui.tabs.form_notes import source
+from demo.ui.tabs import links
+from demo.ui.tabs.form import source
 from demo.ui.templates import percentage, render
 
 
@@ -31,10 +35,16 @@ def _recorded_run() -> RunResult:
 
 
 def headline(result: RunResult, recorded: bool = False) -> Markup:
-    """Returns the verdict of a run as HTML. With `recorded`, the word "Recorded" and the date stand above it."""
-    outcome, speedup = verdict.outcome(result), result.speedup
+    """Returns the verdict of a run as HTML. With `recorded`, the word "Recorded" and the date stand above it.
+
+    Of a run without a speed-up it returns a card: what happened, and what to do.
+    """
+    outcome, speedup, failed = verdict.outcome(result), result.speedup, result.failure
     if outcome is None or speedup is None:
-        return failure(result)
+        message, remedy = failed.message if failed else "The run gave no figures.", ""
+        if failed and failed.remedy and result.status != "cancelled":
+            remedy = Markup("{} {}").format(failed.remedy, links.change_links(result.spec, failed.change))
+        return render("results.card", naming.status(result), message, remedy, kicker(result), verdict.title(result))
     certain = outcome in ("faster", "slower")
     processes = [next(iter(one.figures.values())).within.ratio for one in result.as_processes()]
     several = processes if len(processes) > 1 else []
@@ -42,21 +52,9 @@ def headline(result: RunResult, recorded: bool = False) -> Markup:
         "results.headline",
         result,
         Markup(f"Recorded {fmt.minute(result.started_at)} UTC: " if recorded else "") + kicker(result),
-        verdict.worth(result),
-        verdict.worth_why(result),
-        certain=certain,
-        ruler=ruler(speedup, certain, speedup.floor, None if several else speedup.within, several),
-        title=verdict.title(result),
+        certain,
+        ruler(speedup, certain, speedup.floor, None if several else speedup.within, several),
     )
-
-
-def failure(result: RunResult, ways_out: str = "") -> Markup:
-    """Returns the card of a run without a speed-up: what happened and what to do. `ways_out` are links, as HTML."""
-    failed, remedy = result.failure, ""
-    if failed and failed.remedy and result.status != "cancelled":
-        remedy = Markup("{} {}").format(failed.remedy, ways_out)
-    message = failed.message if failed else "The run gave no figures."
-    return render("results.card", naming.status(result), message, remedy, kicker(result), verdict.title(result))
 
 
 def both_sizes(draw: Callable[[str], str]) -> Markup:
@@ -76,9 +74,59 @@ def kicker(result: RunResult) -> Markup:
     return Markup('{}<span class="place"> · {}</span>').format(line, place)
 
 
-def problem(title: str, message: str, remedy: str = "") -> Markup:
-    """Returns a card that says what did not work. `remedy` is what to do."""
-    return render("results.card", title, message, remedy)
+# ---- a run that goes on
+
+STEPS = {
+    "Load": "Reading the model and its input",
+    "Warm up": "First calls of the eager model",
+    "Compile": "Compiling: a one-time cost on the first call",
+    "Time": "Timing eager and compiled in turn",
+    "Check": "Comparing the outputs of both",
+}
+STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2, "time": 3, "check": 4, "done": 5}
+
+
+def strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
+    """Returns the display of a run in progress as HTML. `late`: a hint for a speaker if the run takes long, else ''."""
+    speedup = progress.speedup
+    # always the same elements in the same order: then gradio replaces only those that differ, and redraws no chart
+    return render(
+        "progress.strip",
+        spec,
+        progress,
+        list(STEPS),
+        STEP_OF_PHASE.get(progress.phase, 0),
+        doing(progress),
+        compile_parts(progress),
+        both_sizes(lambda size: race.of_progress(progress, spec, size)),
+        ruler(speedup, not speedup.too_wide, 0.0) if speedup is not None else "",
+        late,
+    )
+
+
+PARTS = {"dynamo": "tracing", "aot_autograd": "lowering", "inductor": "code", "backend compile": "C++ or Triton"}
+"""Short names of the parts of a compile, by torch's names."""
+
+
+def compile_parts(progress: Progress) -> str:
+    """Returns the parts of the compile so far, "Tracing 2.1 s · lowering 0.6 s."; '' before the compile."""
+    steps = progress.compile_steps
+    if not steps:
+        return ""
+    end = progress.first_seconds if progress.first_seconds is not None else progress.racing_seconds or 0.0
+    seconds: dict[str, float] = {}
+    for (name, begin), (_, next_begin) in itertools.pairwise((*steps, ("", end))):
+        seconds[name] = seconds.get(name, 0.0) + max(0.0, next_begin - begin)
+    parts = " · ".join(f"{PARTS.get(name, name)} {fmt.duration(taken)}" for name, taken in seconds.items())
+    going = progress.first_seconds is None and (progress.graphs or progress.breaks)
+    counted = f" Graphs so far: {progress.graphs}, breaks: {progress.breaks}." if going else ""
+    return f"{fmt.capital(parts)}.{counted}"
+
+
+def doing(progress: Progress) -> Markup:
+    """Returns what the worker process is doing: "First calls of the eager model"."""
+    step = [*STEPS.values(), "Done"][STEP_OF_PHASE.get(progress.phase, 0)]
+    return escape(fmt.capital(naming.worker_word(progress.code)) if progress.code else step)
 
 
 # ---- the ruler
@@ -98,10 +146,10 @@ class Axis:
         """Returns the place of a ratio on the axis, from 0 at the left end to 1 at the right end."""
         return 0.5 + math.log(ratio) / math.log(self.reach) / 2
 
-    def span(self, of: Interval) -> Markup:
+    def span(self, of: Interval) -> str:
         """Returns the place and the width of an interval as a style: "left:25.00%;width:10.00%"."""
         left, right = self.place(of.low), self.place(of.high)
-        return Markup(f"left:{percentage(left)};width:{percentage(right - left)}")
+        return f"left:{percentage(left)};width:{percentage(right - left)}"
 
     @property
     def ticks(self) -> list[tuple[float, str]]:

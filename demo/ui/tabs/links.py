@@ -23,16 +23,17 @@ RUN = "run"
 FIELDS = ("checkpoint", "task", *OPTIONS)
 SWITCHES = {"1": True, "true": True, "0": False, "false": False}
 
+# JavaScript for the address bar, in which `id` is a stored run, '' for none
 TO_TAB = "() => window.address.toTab()"
-"""JavaScript that opens the tab that the address names."""
+"""Opens the tab that the address names."""
 ARRIVE = "(id) => window.address.arrive(id)"
-"""JavaScript that tells `address.js` which stored run a new page shows: its `id`, or '' for none."""
+"""Tells `address.js` which run a new page shows."""
 SHOW = "(id) => window.address.show(id)"
-"""JavaScript that puts the stored run `id` into the address bar; '' removes the one that is there."""
+"""Puts the run into the address bar; '' removes the one that is there."""
 REMEMBER = "(id) => window.address.remember(id)"
-"""JavaScript that puts the stored run `id` into the address bar; '' leaves the address as it is."""
+"""Puts the run into the address bar; '' leaves the address as it is."""
 FILL = "query => window.address.fill(query)"
-"""JavaScript that loads the page again with its form filled by `query`; does nothing for ''."""
+"""Loads the page again with its form filled by `query`; does nothing for ''."""
 
 
 def query(spec: RunSpec) -> str:

@@ -1,23 +1,15 @@
-"""The result pane of the tab Run: its components, the updates that show a result in them, and the button Repeat.
+"""The result pane of the tab Run: its components, and the updates that show a result in them."""
 
-Repeat runs the same settings in one more process. The verdict's interval then includes how far processes differ.
-"""
-
-import contextlib
-import dataclasses
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from markupsafe import Markup
 
 from demo.core import catalog, format as fmt
 from demo.core.base64_images import decode_preview
-from demo.core.machine import HostInfo
-from demo.core.options import BadInput, RunSpec
+from demo.core.options import BadInput
 from demo.core.outputs import ImageInfo, Predictions
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
@@ -25,10 +17,9 @@ from demo.present import charts, details, markdown, naming, pictures, png, race
 from demo.present.pictures import VARIANTS, Variant
 from demo.present.script import change, needs_folder, script
 from demo.runs.outcome import Files
-from demo.sweep.grid import is_from_machine
-from demo.ui.tabs import links, tables
-from demo.ui.tabs.form import find_picture, uploaded_file
-from demo.ui.tabs.headline import failure, headline, intro, race_of
+from demo.ui.tabs import tables
+from demo.ui.tabs.events import Updates
+from demo.ui.tabs.headline import headline, intro, race_of
 
 FILES = {
     "card": ("Picture of this result", ".png"),
@@ -52,13 +43,12 @@ class ResultPane:
     two. The hidden content stays in the page, to be shown again if a run is refused.
     """
 
-    def __init__(self, checkpoint: str) -> None:
-        """Makes the pane of a page that opens. The pane asks whether `checkpoint` is worth compiling."""
+    def __init__(self) -> None:
         self.notice = gr.HTML(visible=False, elem_id="notice", apply_default_css=False)
         """A note or a refusal above the previous content."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
         self.best = gr.Column(visible=False, elem_id="best-stage")
-        self.top = gr.HTML(intro(checkpoint), elem_id="top", apply_default_css=False)
+        self.top = gr.HTML(intro(catalog.DEFAULT), elem_id="top", apply_default_css=False)
         self.repeat = gr.Button("Repeat in a fresh process", visible=False, size="sm", elem_id="repeat")
         self.race = gr.HTML(visible=False, elem_id="race", apply_default_css=False)
         self.outputs = Outputs()
@@ -84,45 +74,40 @@ class ResultPane:
         in_folds = [self.trace, *self.sections.values(), self.change, self.hint, self.script, self.script_fold]
         self.components = [*self._parts, *self.outputs.components, *in_folds, *self.files.values()]
 
-    def running(self, html: str) -> dict[Any, Any]:
+    def running(self, html: str) -> Updates:
         """Returns updates that show the progress of a run, `html`, in place of the previous content."""
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.best)}
         return hidden | {self.live: gr.update(value=html, visible=True)}
 
-    def show_refusal(self, html: str) -> dict[Any, Any]:
+    def show_refusal(self, html: str) -> Updates:
         """Returns updates that bring the previous content back, below the reason why nothing was run, `html`."""
         return {self.notice: gr.update(value=html, visible=True), self.live: gr.update(visible=False)}
 
-    def only(self, html: str) -> dict[Any, Any]:
+    def only(self, html: str) -> Updates:
         return {part: gr.update(visible=False) for part in self._parts if part is not self.top} | {self.top: html}
 
-    def result(self, result: RunResult, files: Files, stored: bool, machine: HostInfo | None) -> dict[Any, Any]:
-        """Returns updates that show a result and offer its `files`. `stored`: whether the history holds the result."""
-        below = self._folds_of(result) | self._to_take(result, files)
-        words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
-        again = gr.update(value=words, visible=stored and can_repeat(result, machine))
-        if result.speedup is None or result.failure is not None:
-            ways_out = links.change_links(result.spec, failed.change) if (failed := result.failure) else Markup()
-            return self.only(failure(result, ways_out)) | below | {self.repeat: again}
-        hidden = {part: gr.update(visible=False) for part in (self.notice, self.live, self.best)}
-        # plays only once the run is over: an animation takes a core from the start that may still be measured
-        picture = race_of(result, plays=stored)
-        answer: dict[Any, Any] = {
-            self.top: headline(result),
-            self.repeat: again,
-            self.race: gr.update(value=picture, visible=bool(picture)),
-        }
-        return below | hidden | answer | self.outputs.show(result)
+    def result(self, result: RunResult, files: Files, plays: bool, again: bool) -> Updates:
+        """Returns updates that show a result and offer its `files`.
 
-    def _folds_of(self, result: RunResult) -> dict[Any, Any]:
+        `plays`: whether the race is animated. `again`: whether to show the button Repeat.
+        """
+        words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
+        updates = self.only(headline(result)) | self._folds_of(result) | self._to_take(result, files)
+        updates[self.repeat] = gr.update(value=words, visible=again)
+        if result.failure is not None:
+            return updates
+        picture = race_of(result, plays)
+        return updates | {self.race: gr.update(value=picture, visible=bool(picture))} | self.outputs.show(result)
+
+    def _folds_of(self, result: RunResult) -> Updates:
         figure = charts.trace(result)
-        updates: dict[Any, Any] = {self.trace: gr.update(value=figure, visible=figure is not None)}
+        updates: Updates = {self.trace: gr.update(value=figure, visible=figure is not None)}
         for fold, parts in details.tree(result).items():
-            updates[self.folds[fold]] = gr.update(visible=bool(parts), open=False)
+            updates[self.folds[fold]] = gr.update(visible=bool(parts))
             updates[self.sections[fold]] = "\n\n".join(map(markdown.section, parts))
         return updates
 
-    def _to_take(self, result: RunResult, files: Files) -> dict[Any, Any]:
+    def _to_take(self, result: RunResult, files: Files) -> Updates:
         hints = []
         if needs_folder(result.spec):
             hints.append("Start the code in the project's folder, where its files are.")
@@ -141,17 +126,17 @@ class ResultPane:
             contents |= {"race": race.file(result).encode(), "still": png.race_at_rest(result)}
         short = naming.short(result.spec.checkpoint)
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
-        updates: dict[Any, Any] = {
-            self.take: gr.update(visible=True, open=False),
+        updates: Updates = {
+            self.take: gr.update(visible=True),
             self.change: gr.update(value=change(result.spec), visible=result.speedup is not None),
             self.hint: " ".join(hints),
             self.script: source,
-            self.script_fold: gr.update(visible=bool(source), open=False),
+            self.script_fold: gr.update(visible=bool(source)),
         }
         for kind, button in self.files.items():
             path = getattr(files, kind, None)
             if content := contents.get(kind):
-                path = tables.file(content, f"{name}{FILES[kind][1]}")
+                path = tables.file(content, name + FILES[kind][1])
             updates[button] = gr.update(value=path and str(path), visible=path is not None)
         return updates
 
@@ -197,13 +182,13 @@ class Outputs:
         self._shown += [self.slider, self.difference]
         self.components = [self.words, *self._shown]
 
-    def show(self, result: RunResult) -> dict[Any, Any]:
+    def show(self, result: RunResult) -> Updates:
         """Returns updates that show the predictions of a result, or hide this part of the pane if there are none."""
         seen, values, words = result.predictions or {}, Values(), list[str]()
         if set(VARIANTS) <= set(seen):
-            words = markdown.of_predictions(result)
+            words, values = markdown.of_predictions(result), self._texts(result, seen) or self._labels(seen)
             try:
-                values = self._values(result, seen)
+                values |= self._pictures(result.image, seen)
             except (ValueError, ArithmeticError):  # a damaged stored result: its other parts are still shown
                 words.append(NO_PICTURE)
             if self.slider in values and self.difference not in values:
@@ -216,16 +201,10 @@ class Outputs:
         column = {self.column: gr.update(visible=bool(values or words)), self.words: text}
         return column | hidden | {component: gr.update(visible=True, **values[component]) for component in values}
 
-    def _values(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
-        """Returns what components show of predictions, `seen`. Raises ValueError or ArithmeticError for bad data."""
-        if seen["eager"].text is not None:
-            return self._texts(result, seen)
-        if seen["eager"].labels is not None:
-            return self._labels(result.image, seen)
-        return self._marks(result.image, seen) if result.image is not None else {}
-
     def _texts(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
         """Returns the prompt and both models' texts. Marks each token that the other text lacks at that place."""
+        if seen["eager"].text is None:
+            return {}
         values: Values = {self.prompt: {"value": result.spec.prompt}}
         for variant, other in zip(VARIANTS, reversed(VARIANTS), strict=True):
             ours, theirs = seen[variant], seen[other].token_ids or ()
@@ -234,19 +213,23 @@ class Outputs:
             values[self.texts[variant]] = {"value": marked}
         return values
 
-    def _labels(self, info: ImageInfo | None, seen: Mapping[str, Predictions]) -> Values:
-        values: Values = {
-            component: {"value": {one.label: one.score for one in seen[variant].labels or ()}}
+    def _labels(self, seen: Mapping[str, Predictions]) -> Values:
+        return {
+            component: {"value": {one.label: one.score for one in labels}}
             for variant, component in self.labels.items()
+            if (labels := seen[variant].labels) is not None
         }
-        with contextlib.suppress(ValueError):  # the labels are shown even if the picture is damaged
-            if info is not None:
-                values[self.picture] = {"value": (decode_preview(info.preview_jpeg), []), "label": info.name}
-        return values
 
-    def _marks(self, info: ImageInfo, seen: Mapping[str, Predictions]) -> Values:
-        """Returns pictures with boxes or masks: one for each model, both under a slider, and one of the differences."""
+    def _pictures(self, info: ImageInfo | None, seen: Mapping[str, Predictions]) -> Values:
+        """Returns the picture, or with boxes or masks: one for each model, both under a slider, and the differences.
+
+        Raises ValueError or ArithmeticError for damaged data.
+        """
+        if info is None:
+            return {}
         preview, values = decode_preview(info.preview_jpeg), Values()
+        if seen["eager"].labels is not None:
+            return {self.picture: {"value": (preview, []), "label": info.name}}
         pair, noun = [], "segment" if seen["eager"].boxes is None else "object"
         for variant, component in self.marked.items():
             picture = pictures.annotate(preview, info, seen, variant)
@@ -255,9 +238,7 @@ class Outputs:
             pair.append(pictures.draw(picture))
         values[self.slider] = {"value": tuple(pair)}
         difference = pictures.annotate_difference(preview, info, seen["eager"], seen["compiled"])
-        if difference is not None:
-            values[self.difference] = _annotation(difference)
-        return values
+        return values | ({self.difference: _annotation(difference)} if difference is not None else {})
 
 
 def _of_each(component: Any, **settings: Any) -> dict[Variant, Any]:
@@ -271,43 +252,3 @@ def _of_each(component: Any, **settings: Any) -> dict[Variant, Any]:
 
 def _annotation(picture: pictures.Annotation) -> dict[str, Any]:
     return {"value": (picture.image, picture.marks), "color_map": picture.colours}
-
-
-# ---- Repeat
-
-
-def can_repeat(result: RunResult, machine: HostInfo | None) -> bool:
-    try:
-        one_more(result, machine)
-    except BadInput:
-        return False
-    return True
-
-
-def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
-    """Returns the spec for the button Repeat: one more process, or all processes again if the run gave no figures.
-
-    Raises BadInput if the result is from another machine than `machine`, or from other versions of torch and the like:
-    one verdict cannot mix these. If `machine` is None, this is not checked.
-    """
-    spec = result.spec
-    if result.as_processes():
-        if machine is not None and not is_from_machine(result, machine):
-            raise BadInput("This run is of another machine or other versions. Press Run to measure it here.")
-        spec = dataclasses.replace(spec, repeats=1)
-    return catalog.make_spec(**catalog.arguments(spec))
-
-
-def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None:
-    """Returns the path of the run's picture: an example, or the form's picture `in_form`. None for text generation.
-
-    If the run ended before it read its picture, returns the form's picture. Raises BadInput if the picture is not here.
-    """
-    if not result.spec.sees_picture:
-        return None
-    file, name = uploaded_file(in_form) if in_form else None, ""
-    if result.image is not None:
-        file, name = find_picture(result.image.sha256, file), f", {result.image.name},"
-    if file is None:
-        raise BadInput(f"Its picture{name} is not here. Choose it in the form, then press the button once more.")
-    return file

@@ -1,6 +1,7 @@
 """The tab Run: the form on the left, the result pane on the right, and the events that connect them."""
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -9,24 +10,25 @@ import gradio as gr
 from markupsafe import Markup
 
 from demo.core import catalog, cores, format as fmt, hub
+from demo.core.machine import HostInfo
 from demo.core.options import BadInput, RunSpec
 from demo.core.quality import quality
 from demo.core.refusals import on_machine, refusal
 from demo.core.result import RunResult
 from demo.present import naming, race, verdict
 from demo.runs import forecast
-from demo.runs.outcome import NO_FILES
+from demo.runs.outcome import NO_FILES, Files
 from demo.runs.runner import Runner
-from demo.store.history import History, HistoryError
+from demo.store.history import History
+from demo.sweep.grid import is_from_machine
 from demo.sweep.run_grid import Waiting
 from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, result_or_error, visitor_name
 from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
-from demo.ui.tabs import form as forms, form_notes, links, tables
-from demo.ui.tabs.events import EVENT_OPTIONS, WorkView, error_card
+from demo.ui.tabs import form as forms, links, tables
+from demo.ui.tabs.events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates, WorkView, error_card, problem
 from demo.ui.tabs.form import FIRST
-from demo.ui.tabs.headline import headline, intro, problem
-from demo.ui.tabs.live_strip import meanwhile, strip
-from demo.ui.tabs.result_pane import ResultPane, one_more, picture_of
+from demo.ui.tabs.headline import headline, intro, strip
+from demo.ui.tabs.result_pane import ResultPane
 from demo.ui.templates import render
 
 BROWSER_KEY = "worth-compiling-visitor"
@@ -54,18 +56,19 @@ class RunTab(WorkView):
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = forms.Form()
             with gr.Column(elem_id="stage", min_width=320):
-                self.pane = ResultPane(FIRST.id)
+                self.pane = ResultPane()
         self.has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.shown_id = gr.Textbox("", visible=False)
         """The id of the stored run that is shown; '' for none."""
         self.row_run_id = gr.Textbox("", visible=False)
         """The id of the stored run that a press on a row of another tab opened; '' for none."""
-        fields = [*self.form.inputs.values(), self.form.minutes, self.form.other_formats, *self.form.picture_notes]
-        self.showing = [*self.pane.components, *fields, self.has_run, self.shown_id]
+        form, contents = self.form, self.pane.components
+        fields = [*form.inputs.values(), form.minutes, form.other_formats, *form.picture_notes]
+        self.showing = [*contents, *fields, self.has_run, self.shown_id]
         """The components that `open` may update."""
         works = Supervisor()  # shared with the search for the best way: a visitor has one run or search at a time
-        super().__init__(works, [self.pane.live], [*self.pane.components, *self.form.buttons, self.shown_id])
+        super().__init__(works, [self.pane.live], [*contents, *form.buttons, self.shown_id])
         self._ending.append(self.work_shown)
         self._wire()
 
@@ -75,87 +78,68 @@ class RunTab(WorkView):
         """Connects the events that show the tab's content as the page opens. Returns the first of them."""
         changed = [*self.showing, *self.form.buttons, self.visitor, self.work_shown]
         arrived = blocks.load(self._arrive, self.visitor, changed, **EVENT_OPTIONS)
-        arrived.then(None, self.shown_id, js=links.ARRIVE, api_visibility="private")
-        arrived.then(None, js=TO_ANSWER, api_visibility="private")
+        arrived.then(inputs=self.shown_id, js=links.ARRIVE, **IN_BROWSER)
+        arrived.then(js=TO_ANSWER, **IN_BROWSER)
         self._watch_after(arrived)
         return arrived
 
     def settle_after(self, greeted: Any) -> None:
         """Connects what follows event `greeted`: choosing a first model, the forecast, the note on a busy machine."""
-        inputs = self.form.inputs
-        greeted.then(
-            self._settle,
-            [inputs["checkpoint"], inputs["image"], self.has_run],
-            [inputs["checkpoint"], inputs["image"]],
-            preprocess=False,
-            **EVENT_OPTIONS,
-        ).then(self._forecast, list(inputs.values()), self.form.forecast, preprocess=False, **EVENT_OPTIONS).then(
-            self._busy_note, None, [self.form.busy, self.form.run_when_quiet], preprocess=False, **EVENT_OPTIONS
-        )
+        form, model = self.form, [self.form.inputs["checkpoint"], self.form.inputs["image"]]
+        settled = greeted.then(self._settle, [*model, self.has_run], model, **RAW)
+        told = settled.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
+        told.then(self._busy_note, None, [form.busy, form.run_when_quiet], **RAW)
 
     def _wire(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
-        inputs["checkpoint"].change(
-            self._choose,
-            [inputs["checkpoint"], inputs["task"], self.has_run],
-            [inputs["task"], form.checkpoint_note, inputs["text"], pane.top],
-            **EVENT_OPTIONS,
-        )
-        gr.on(
-            [field.change for name, field in inputs.items() if name != "image"],
-            self._forecast_and_note,
-            [self.shown_id, *inputs.values()],
-            [form.forecast, pane.notice],
-            preprocess=False,
-            trigger_mode="always_last",
-            **EVENT_OPTIONS,
-        )
+        checkpoint, fields = inputs["checkpoint"], list(inputs.values())
+        asked = [self.visitor, *fields]
+        follows = [inputs["task"], form.checkpoint_note, inputs["text"], pane.top]
+        chosen = [checkpoint, inputs["task"], self.has_run]
+        checkpoint.change(self._choose, chosen, follows, **EVENT_OPTIONS)
+        changes = [field.change for name, field in inputs.items() if name != "image"]
+        told = [form.forecast, pane.notice]
+        gr.on(changes, self._forecast_and_note, [self.shown_id, *fields], told, **LATEST)
         for fold in pane.folds.values():
-            fold.expand(None, js=REDRAW, api_visibility="private")
+            fold.expand(js=REDRAW, **IN_BROWSER)
         begins = [form.run.click, form.run_when_quiet.click, form.best.click, pane.repeat.click]
-        gr.on(begins, None, js=TO_STAGE, api_visibility="private")
-        gr.on([*begins, form.cancel.click], None, js=FOCUS_STAGE, api_visibility="private")
+        gr.on(begins, js=TO_STAGE, **IN_BROWSER)
+        gr.on([*begins, form.cancel.click], js=FOCUS_STAGE, **IN_BROWSER)
+        stored = [self.visitor, self.shown_id, inputs["image"]]
         changed = [
             *(pane.notice, pane.live, pane.best, *form.picture_notes, *form.buttons),
             *(self.has_run, self.shown_id, self.work_shown),
         ]
         for begun in (
-            form.run.click(self._run, [self.visitor, *inputs.values()], changed, preprocess=False, **EVENT_OPTIONS),
-            form.run_when_quiet.click(
-                self._run_when_quiet, [self.visitor, *inputs.values()], changed, preprocess=False, **EVENT_OPTIONS
-            ),
-            pane.repeat.click(
-                self._repeat, [self.visitor, self.shown_id, inputs["image"]], changed, preprocess=False, **EVENT_OPTIONS
-            ),
+            form.run.click(self._run, asked, changed, **RAW),
+            form.run_when_quiet.click(self._run_when_quiet, asked, changed, **RAW),
+            pane.repeat.click(self._repeat, stored, changed, **RAW),
         ):
-            begun.then(None, self.shown_id, js=links.SHOW, api_visibility="private")
-            self._watch_after(begun).then(
-                self._forecast, list(inputs.values()), form.forecast, preprocess=False, **EVENT_OPTIONS
-            )
+            begun.then(inputs=self.shown_id, js=links.SHOW, **IN_BROWSER)
+            self._watch_after(begun).then(self._forecast, fields, form.forecast, **RAW)
         form.cancel.click(self._cancel, self.visitor, form.cancel, queue=False, **EVENT_OPTIONS)
 
     def _watch_after(self, event: Any) -> Any:
         shown = super()._watch_after(event)
         ended = shown.then(self._wait, self.work_shown, self.work_shown, **EVENT_OPTIONS)
         over = ended.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
-        return over.then(None, self.shown_id, js=links.REMEMBER, api_visibility="private")
+        return over.then(inputs=self.shown_id, js=links.REMEMBER, **IN_BROWSER)
 
-    def _wait(self, request: gr.Request, going: Work | None) -> Iterator[dict[Any, Any]]:
-        # waits for the end of a work whose early result is shown; each update makes gradio look for a closed page
+    def _wait(self, request: gr.Request, going: Work | None) -> Iterator[Updates]:
+        # waits for the end of a work whose early result is shown
         for _ in going.watch() if going is not None else ():
-            yield {self.work_shown: gr.skip()}
+            yield {self.work_shown: gr.skip()}  # gradio looks for a closed page
         yield {self.work_shown: gr.skip()}
 
-    def _over(self, request: gr.Request, going: Work | None) -> dict[Any, Any]:
+    def _over(self, request: gr.Request, going: Work | None) -> Updates:
         if going is not None and not going.ended and going.early_result is not None:
             note = {self.pane.notice: gr.update(value=render("results.note", LATER_START), visible=True)}
-            return self.pane.result(going.early_result, NO_FILES, False, self.runner.machine) | note
-        ended = {self.work_shown: None} if going is not None and going.ended else {}
-        return super()._over(request, going) | ended
+            return self._result(going.early_result, NO_FILES, stored=False) | note
+        return super()._over(request, going)
 
     # ---- the form
 
-    def _choose(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> dict[Any, Any]:
+    def _choose(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> Updates:
         """Returns the updates after a change of the checkpoint; `has_run` is False before the first run."""
         form = self.form
         name = (checkpoint or "").strip()
@@ -163,7 +147,7 @@ class RunTab(WorkView):
         own_task = task if entry is None else entry.task  # a checkpoint of the catalogue decides the task
         updates = {
             form.inputs["task"]: own_task if own_task != task else gr.skip(),
-            form.checkpoint_note: form_notes.checkpoint_note(name),
+            form.checkpoint_note: forms.checkpoint_note(name),
             form.inputs["text"]: gr.update(visible=forms.takes_text(name, own_task)),
         }
         return updates if has_run or not name else updates | {self.pane.top: intro(name)}
@@ -192,26 +176,21 @@ class RunTab(WorkView):
             spec = forms.read_spec(fields)
         except BadInput as error:
             return render("results.no_forecast", str(error))
-        query, spec = links.query(spec), on_machine(spec, machine)
+        query, (spec, earlier) = links.query(spec), self._here(spec)
         if problem_here := refusal(spec, machine):
             return render("results.no_forecast", problem_here)
-        expected = forecast.forecast(spec, checkpoint, self._runs_here(spec))
-        return form_notes.forecast(expected, checkpoint, spec, query)
+        return forms.forecast(forecast.forecast(spec, checkpoint, earlier), checkpoint, spec, query)
 
-    def _here(self, spec: RunSpec) -> RunSpec:
-        return spec if self.runner.machine is None else on_machine(spec, self.runner.machine)
-
-    def _runs_here(self, spec: RunSpec) -> list[RunResult]:
-        """Returns the stored runs on this machine and the device of `spec`, newest first; [] if none can be read."""
+    def _here(self, spec: RunSpec) -> tuple[RunSpec, list[RunResult]]:
+        """Returns `spec` as it runs on this machine, and the stored runs on its device here, newest first."""
         machine = self.runner.machine
-        with contextlib.suppress(HistoryError):
-            if machine is not None:
-                return forecast.on_this_machine(self.history.all(limit=MAX_RUNS), machine, spec.device)
-        return []
-
-    def _latest_answer(self, spec: RunSpec) -> RunResult | None:
-        """Returns the latest stored run of exactly `spec` on this machine that has a verdict; None if there is none."""
-        return next((run for run in self._runs_here(spec) if run.spec == spec and verdict.outcome(run)), None)
+        if machine is None:
+            return spec, []
+        spec = on_machine(spec, machine)
+        stored = result_or_error(lambda: self.history.all(limit=MAX_RUNS))
+        if isinstance(stored, Exception):
+            return spec, []
+        return spec, forecast.on_this_machine(stored, machine, spec.device)
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
@@ -238,16 +217,16 @@ class RunTab(WorkView):
 
     # ---- a run
 
-    def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
+    def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> Updates:
         return self._start(request, visitor, lambda name: self._job(name, values))
 
-    def _run_when_quiet(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
+    def _run_when_quiet(self, request: gr.Request, visitor: str | None, *values: Any) -> Updates:
         return self._start(request, visitor, lambda name: self._job(name, values, when_quiet=True))
 
     def _job(self, name: str, values: tuple[Any, ...], when_quiet: bool = False) -> Job:
         spec, image = forms.spec_and_picture(self.form.by_name(values))
-        here = self._here(spec)
-        expected = forecast.forecast(here, catalog.find(spec.checkpoint), self._runs_here(here))
+        here, earlier = self._here(spec)
+        expected = forecast.forecast(here, catalog.find(spec.checkpoint), earlier)
         return Job(
             self.runner,
             self.queue,
@@ -256,24 +235,22 @@ class RunTab(WorkView):
             image,
             when_quiet=when_quiet,
             expected_seconds=expected.seconds if expected is not None else None,
-            recorded=self._latest_answer(here),
+            recorded=latest_answer(here, earlier),
         )
 
-    def _repeat(
-        self, request: gr.Request, visitor: str | None, id: str, in_form: dict[str, Any] | None
-    ) -> dict[Any, Any]:
+    def _repeat(self, request: gr.Request, visitor: str | None, id: str, in_form: dict[str, Any] | None) -> Updates:
         """Runs the settings of the stored run `id` in one more process. `in_form`: the picture in the form."""
 
         def one_more_process(name: str) -> Job:
             result = self.history.get(str(id))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
-            spec, picture = one_more(result, self.runner.machine), picture_of(result, in_form)
+            spec, picture = one_more(result, self.runner.machine), forms.picture_of(result, in_form)
             return Job(self.runner, self.queue, name, spec, picture, result.as_processes())
 
         return self._start(request, visitor, one_more_process)
 
-    def show_recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
+    def show_recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> Updates:
         """Returns updates that show the latest stored run with the form's settings, marked as recorded.
 
         While a run of the visitor goes on, the settings of that run count instead of the form's. If a stored run has
@@ -289,19 +266,19 @@ class RunTab(WorkView):
             spec = forms.read_spec(self.form.by_name(values))
         except BadInput as error:
             return self.pane.show_refusal(error_card(error))
-        run = self._latest_answer(self._here(spec))
+        run = latest_answer(*self._here(spec))
         if run is None:
             sentence = "No answer of these settings is stored on this machine."
             return self.pane.show_refusal(problem("Nothing recorded", sentence, "Press R to run it."))
         return self._show_recorded_run(run, work)
 
-    def _show_recorded_run(self, run: RunResult, work: Work | None = None) -> dict[Any, Any]:
+    def _show_recorded_run(self, run: RunResult, work: Work | None = None) -> Updates:
         return self._show_stored_run(run, work) | {self.pane.top: headline(run, recorded=True)}
 
-    def _show_refusal(self, card: Markup) -> dict[Any, Any]:
+    def _show_refusal(self, card: Markup) -> Updates:
         return self.form.pressable(running=False) | self.pane.show_refusal(card) | {self.work_shown: None}
 
-    def _show_start(self, job: Job) -> dict[Any, Any]:
+    def _show_start(self, job: Job) -> Updates:
         form = self.form
         return {
             **form.pressable(running=True),
@@ -311,10 +288,11 @@ class RunTab(WorkView):
             self.work_shown: job,
         } | self.pane.running(strip(job.at_the_start, job.spec))
 
-    def _show_progress(self, job: Job) -> dict[Any, Any]:
+    def _show_progress(self, job: Job) -> Updates:
         match job.doing:
             case Waiting(ahead):
-                html = render("progress.waiting", f"Runs ahead of yours: {ahead}.", WAITING) + meanwhile(job)
+                heading = f"Runs ahead of yours: {ahead}."
+                html = render("progress.waiting", heading, WAITING, job.expected_seconds, job.recorded)
             case WaitingForQuiet(share):
                 busy = f"Other programs use {fmt.percent(share)} of this machine."
                 html = render("progress.waiting", busy, WAITING_FOR_QUIET)
@@ -323,8 +301,8 @@ class RunTab(WorkView):
                 html = strip(doing, job.spec, LATE if late and job.recorded else "")
         return {self.pane.live: html}
 
-    def _show_end(self, job: Job) -> dict[Any, Any]:
-        pane, machine, ready = self.pane, self.runner.machine, self.form.pressable(running=False)
+    def _show_end(self, job: Job) -> Updates:
+        ready = self.form.pressable(running=False) | {self.work_shown: None}
         outcome = job.outcome()
         if job.show_recorded and job.recorded is not None:
             updates = self._show_recorded_run(job.recorded)
@@ -332,9 +310,7 @@ class RunTab(WorkView):
         match outcome:
             case RunResult():
                 stored = isinstance(result_or_error(lambda: self.history.get(outcome.id)), RunResult)
-                updates = pane.result(outcome, job.files_of(outcome.id), stored, machine)
-                for fold in pane.folds.values() if job.early_result is not None else ():
-                    del updates[fold]["open"]  # a visitor who reads the early result may have opened the fold
+                updates = self._result(outcome, job.files_of(outcome.id), stored)
                 if (known := quality(outcome)) is not None and known.remedy == "quiet":
                     ready[self.form.run_when_quiet] = gr.update(interactive=True, visible=True)
                 return ready | updates | {self.shown_id: outcome.id if stored else ""}
@@ -342,11 +318,16 @@ class RunTab(WorkView):
                 card = problem("Cancelled", "You left the queue.")
             case _:
                 card = error_card(outcome)
-        return ready | pane.show_refusal(card)
+        return ready | self.pane.show_refusal(card)
+
+    def _result(self, result: RunResult, files: Files, stored: bool) -> Updates:
+        again = isinstance(result_or_error(lambda: one_more(result, self.runner.machine)), RunSpec)
+        # plays only once the run is over: an animation takes a core from the start that may still be measured
+        return self.pane.result(result, files, plays=stored, again=stored and again)
 
     # ---- links
 
-    def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
+    def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
         """Returns the updates of a page that opens. It shows the first of these that there is:
 
         1. the stored run that the link names
@@ -355,22 +336,23 @@ class RunTab(WorkView):
         """
         query, form = request.query_params, self.form
         name = visitor_name(visitor, request.session_hash)
-        updates: dict[Any, Any] = {self.visitor: name, self.work_shown: None}
+        updates: Updates = {self.visitor: name, self.work_shown: None}
         work = self.work_of(request, visitor)
         if id := query.get(links.RUN):
             return updates | self.open(id, work)
         if isinstance(work, Job) and not (work.ended and work.delivered):
-            return updates | self._show_start(work) | links.fill_form(form, work.spec) | form.with_picture(work.image)
+            updates |= self._show_start(work)
+            return updates | links.fill_form(form, work.spec) | form.with_picture(work.image)
         spec = result_or_error(lambda: links.spec_of(query, FIRST.id))
         if isinstance(spec, Exception):
             card = problem("The link cannot be followed", str(spec), "Choose the settings in the form.")
             return updates | {self.has_run: True} | self.pane.only(card)
         if spec is None:
             return updates
-        picture = gr.update(value=forms.servable(forms.default_picture(spec.checkpoint)))
-        return updates | links.fill_form(form, spec) | {form.inputs["image"]: picture}
+        picture = forms.default_picture(spec.checkpoint)
+        return updates | links.fill_form(form, spec) | form.with_picture(picture)
 
-    def open(self, id: str, work: Work | None) -> dict[Any, Any]:
+    def open(self, id: str, work: Work | None) -> Updates:
         """Returns updates of `showing` that show the stored run `id`, or a card that says why it cannot be shown.
 
         `work` is what the visitor started last. If that is this run, the run's trace and package can be downloaded.
@@ -384,22 +366,42 @@ class RunTab(WorkView):
         card = error_card(result, title="This run cannot be read") if result is not None else card
         return {self.has_run: True, self.shown_id: ""} | self.pane.only(card)
 
-    def _show_stored_run(self, result: RunResult, work: Work | None) -> dict[Any, Any]:
+    def _show_stored_run(self, result: RunResult, work: Work | None) -> Updates:
         files = work.files_of(result.id) if isinstance(work, Job) else NO_FILES
         return (
             {self.has_run: True, self.shown_id: result.id}
-            | self.pane.result(result, files, True, self.runner.machine)
+            | self._result(result, files, stored=True)
             | links.fill_form(self.form, result.spec)
             | self.form.with_picture_of(result.image)
         )
 
     def open_from(
         self, tabs: gr.Tabs, message: gr.Markdown, id: str, request: gr.Request, visitor: str | None
-    ) -> dict[Any, Any]:
+    ) -> Updates:
         """Returns updates that open the stored run `id`. While the visitor's run goes on, `message` says so instead."""
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
             sentence = "A run of yours is going on and has the stage. Open this one when it has ended."
             return {message: tables.status(sentence), self.row_run_id: ""}
         updates = self.open(id, work)
-        return {tabs: gr.update(selected="run"), message: "", self.row_run_id: updates[self.shown_id]} | updates
+        opened = {self.row_run_id: updates[self.shown_id], message: ""}
+        return updates | opened | {tabs: gr.update(selected="run")}
+
+
+def latest_answer(spec: RunSpec, earlier: list[RunResult]) -> RunResult | None:
+    """Returns the first run of `earlier` that has exactly `spec` and a verdict; None if there is none."""
+    return next((run for run in earlier if run.spec == spec and verdict.outcome(run)), None)
+
+
+def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
+    """Returns the spec for the button Repeat: one more process, or all processes again if the run gave no figures.
+
+    Raises BadInput if the result is from another machine than `machine`, or from other versions of torch and the like:
+    one verdict cannot mix these. If `machine` is None, this is not checked.
+    """
+    spec = result.spec
+    if result.as_processes():
+        if machine is not None and not is_from_machine(result, machine):
+            raise BadInput("This run is of another machine or other versions. Press Run to measure it here.")
+        spec = dataclasses.replace(spec, repeats=1)
+    return catalog.make_spec(**catalog.arguments(spec))

@@ -23,7 +23,7 @@ from demo.ui.jobs import Supervisor, Sweep, machine_of
 from demo.ui.look import TO_OPEN_RUN, TO_SWEEP
 from demo.ui.tabs import tables
 from demo.ui.tabs.events import EVENT_OPTIONS, WorkView, error_card
-from demo.ui.tabs.live_strip import doing
+from demo.ui.tabs.headline import doing
 from demo.ui.tabs.run_tab import RunTab
 
 GRIDS = {"published": "Preset: the guide's 12 models", "smoke": "Preset: 4 bundled models"}

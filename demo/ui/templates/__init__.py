@@ -6,30 +6,27 @@ A template escapes plain text, but not `Markup`. In templates `fmt`, `naming` an
 import re
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from jinja2.ext import Extension
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from demo.core import format as fmt
 from demo.present import naming, verdict
 
 
-class _NoBreaks(Extension):
-    """Removes line breaks between tags and expressions, which a browser would show as spaces."""
-
-    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        return re.sub(r"(?<=[>}])\s*\n\s*(?=[<{])", "", source)
-
-
 def percentage(share: float) -> str:
     return f"{min(max(share, 0.0), 1.0) * 100:.2f}%"
 
 
+def _source(name: str) -> str:
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    # a browser would show line breaks between tags and expressions as spaces
+    return re.sub(r"(?<=[>}])\s*\n\s*(?=[<{])", "", text)
+
+
 _environment = Environment(
-    loader=FileSystemLoader(Path(__file__).parent),
+    loader=FunctionLoader(_source),
     autoescape=True,
     undefined=StrictUndefined,
-    extensions=[_NoBreaks],
 )
 _environment.filters["percentage"] = percentage
 _environment.globals |= {"fmt": fmt, "naming": naming, "verdict": verdict}

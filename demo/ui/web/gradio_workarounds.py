@@ -1,8 +1,8 @@
 """Work-arounds for faults of gradio 6.31 that have no issue upstream.
 
 If gradio mends one of these faults, `tests/ui/web/test_gradio_workarounds.py` fails. More work-arounds are in `look/`:
-`events.js` (names of thumbnails; downloads, gradio issue 9230), `form.js` (the Tab key), `theme.py` (semi-bold
-letters), and `figure_names.js` (names of figures, plotly.js issue 6920).
+`events.js` (downloads, gradio issue 9230), `form.js` (the Tab key), `theme.py` (semi-bold letters), and
+`figure_names.js` (names of thumbnails; of figures, plotly.js issue 6920).
 """
 
 import asyncio

@@ -14,13 +14,7 @@ from demo.core import catalog
 from demo.core.options import RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
-from demo.ui.tabs import form, form_notes
-from demo.ui.tabs.form_notes import checkpoint_note, doubts
-
-
-@pytest.fixture(scope="module")
-def page() -> Page:
-    return Page(answering(ok_result()))
+from demo.ui.tabs import form
 
 
 def test_the_first_values_are_a_valid_spec(page: Page) -> None:
@@ -45,16 +39,13 @@ DETR = "facebook/detr-resnet-50"
     ids=["photograph", "unknown model", "scene", "chosen scene", "chosen photograph"],
 )
 def test_the_picture_follows_the_model_until_one_is_chosen(
-    checkpoint: str, held: Path | None, picture: Path | None
+    checkpoint: str, held: Path | None, picture: Path | None, tmp_path
 ) -> None:
+    own = tmp_path / LION.name  # an upload with the name of an example
+    own.write_bytes(LION.read_bytes() + b"mine")
+    assert form.picture_for(checkpoint, in_the_form(own)) == gr.skip()
     update = form.picture_for(checkpoint, in_the_form(held) if held is not None else None)
     assert update == (gr.skip() if picture is None else form.servable(picture))
-
-
-def test_an_upload_with_the_name_of_an_example_is_kept(tmp_path) -> None:
-    own = tmp_path / LION.name
-    own.write_bytes(LION.read_bytes() + b"mine")
-    assert form.picture_for("shapes-vit", in_the_form(own)) == gr.skip()
 
 
 OWL = "google/owlvit-base-patch32"
@@ -107,19 +98,20 @@ def test_a_photograph_for_a_model_of_drawn_shapes_has_a_note(checkpoint: str, vi
     assert note["visible"] is button["visible"] is visible
 
 
-def test_a_press_chooses_a_model_for_photographs() -> None:
-    page = Page(answering(ok_result()))
+def test_a_press_chooses_a_model_for_photographs(page: Page) -> None:
     chosen = press(page, page.run_tab.form.for_photographs, "image-segmentation")
     assert not catalog.find(chosen).bundled and catalog.find(chosen).task == "image-segmentation"
 
 
 @pytest.mark.parametrize(("cached", "where"), [(True, "In the cache"), (False, "Download about 346 MB")])
 def test_a_model_has_a_place(monkeypatch, cached: bool, where: str) -> None:
-    monkeypatch.setattr(form_notes.hub, "holds_weights", lambda checkpoint: cached)
-    assert checkpoint_note(form.VIT).replace("\N{NO-BREAK SPACE}", " ").startswith(where)
+    monkeypatch.setattr(form.hub, "holds_weights", lambda checkpoint: cached)
+    assert form.checkpoint_note(form.VIT).replace("\N{NO-BREAK SPACE}", " ").startswith(where)
     (listed,) = (words for words, id in form.choices("image-classification") if id == form.VIT)
     assert where.lower() in listed.lower()
-    assert "drawn shapes only: circle, cross, heart, ring, square, star, triangle." in checkpoint_note("shapes-rtdetr")
+    assert "drawn shapes only: circle, cross, heart, ring, square, star, triangle." in form.checkpoint_note(
+        "shapes-rtdetr"
+    )
 
 
 def test_a_picture_that_soon_follows_another_is_not_dropped(page: Page) -> None:
@@ -138,5 +130,5 @@ def test_a_picture_that_soon_follows_another_is_not_dropped(page: Page) -> None:
     ],
 )
 def test_a_pointless_choice_gets_a_sentence(changes: dict[str, Any], words: str) -> None:
-    sentences = " ".join(doubts(dataclasses.replace(catalog.make_spec("shapes-vit", device="cpu"), **changes)))
+    sentences = " ".join(form.doubts(dataclasses.replace(catalog.make_spec("shapes-vit", device="cpu"), **changes)))
     assert sentences.startswith(words) and bool(sentences) == bool(words)

@@ -73,7 +73,7 @@ def test_a_link_fills_the_form(page: Page) -> None:
     asked = {"batch_size": 4, "mode": "reduce-overhead", "fullgraph": True, "max_seconds": 9.0}
     assert spec == RunSpec("facebook/detr-resnet-50", "object-detection", **asked)
     assert (values["iterations"], values["threads"], values["max_seconds"]) == ("", "", "9.0")
-    assert Path(filled[page.run_tab.form.inputs["image"]]["value"]).name == "lion.jpg"  # which suits the model
+    assert Path(filled[page.run_tab.form.inputs["image"]]).name == "lion.jpg"  # which suits the model
 
 
 def test_a_bad_link_is_answered_with_a_sentence(page: Page) -> None:
@@ -87,7 +87,7 @@ def test_a_bad_link_is_answered_with_a_sentence(page: Page) -> None:
         assert HOSTILE not in [shown[field].get("value") for field in fields.values() if field in shown]
 
 
-def test_a_run_that_is_not_stored_has_no_address(history: History) -> None:
-    page = Page(answering(ok_result(id="never stored")), history=history)
+def test_a_run_that_is_not_stored_has_no_address_and_no_repeat(history: History) -> None:
+    page = Page(answering(failed_result(id="never stored", spec=ok_result().spec)), history=history)
     *_, ended = press_run(page)
-    assert ended[page.run_tab.shown_id] == ""
+    assert ended[page.run_tab.shown_id] == "" and not ended[page.run_tab.pane.repeat]["visible"]

@@ -1,4 +1,4 @@
-"""What the result pane shows and offers beside an answer: folds, code and files, and one more process."""
+"""What the result pane shows and offers beside the verdict: predictions, folds, code, files, one more process."""
 
 import dataclasses
 import json
@@ -9,8 +9,10 @@ from typing import Any
 
 import gradio as gr
 import pytest
+from PIL import Image
 from support.fake_runner import FakeRunner
 from support.page_support import (
+    HOSTILE,
     answering,
     followed,
     handler,
@@ -21,19 +23,24 @@ from support.page_support import (
     stored,
     visitor,
 )
-from support.samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result
+from support.samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result, text_result
 
+from demo.core.base64_images import encode_preview
 from demo.core.comparison import Spread
 from demo.core.measurement import Compilation
 from demo.core.options import RunSpec
+from demo.core.outputs import ImageInfo, Label, Predictions, Segment
 from demo.core.result import Failure, RunResult
 from demo.core.result_json import from_json
 from demo.present import markdown
+from demo.present.pictures import VARIANTS
 from demo.present.script import script
 from demo.runs.outcome import NO_FILES
 from demo.store.history import History
+from demo.tasks.masks import difference
 from demo.ui.page import Page
-from demo.ui.tabs import form, result_pane
+from demo.ui.tabs import form
+from demo.ui.tabs.result_pane import NO_DIFFERENCE, NO_PICTURE, RANDOM_WEIGHTS, Outputs
 
 
 def file_of(page: Page, updates: dict[Any, Any], name: str = "trace") -> dict[str, Any]:
@@ -42,12 +49,7 @@ def file_of(page: Page, updates: dict[Any, Any], name: str = "trace") -> dict[st
 
 def of(page: Page, result: RunResult) -> dict[Any, Any]:
     """The updates that show a result."""
-    return page.run_tab.pane.result(result, NO_FILES, True, MACHINE)
-
-
-@pytest.fixture(scope="module")
-def page() -> Page:
-    return Page(answering(ok_result()))
+    return page.run_tab.pane.result(result, NO_FILES, plays=True, again=True)
 
 
 @pytest.mark.parametrize(
@@ -128,14 +130,14 @@ def of_this_machine() -> FakeRunner:
 
 
 def test_repeat_runs_a_stored_spec_with_its_picture(history: History) -> None:
-    first = of_picture(spec=dataclasses.replace(ok_result().spec, dtype="bfloat16", precision=0.02))
+    first = of_picture(spec=dataclasses.replace(ok_result().spec, dtype="bfloat16", precision=0.02, repeats=3))
     history.append(first)
     page = Page(runner := of_this_machine(), history=history)
     (shown,) = open_page(page, run=first.id)
     assert shown[page.run_tab.pane.repeat]["visible"] and shown[page.run_tab.shown_id] == first.id
     begun, *_, last = press(page, first.id)
     assert begun[page.run_tab.form.run]["interactive"] is False and "Run 2 of 2" in stage_of(page, begun)
-    assert runner.runs == [first.spec]
+    assert runner.runs == [dataclasses.replace(first.spec, repeats=1)]
     assert runner.pictures[0].read_bytes() == SCENE.read_bytes()
     assert "from 2 processes" in stage_of(page, last) and 'class="process"' in stage_of(page, last)
     assert ['class="within"' in stage_of(page, one) for one in (shown, last)] == [True, False]
@@ -156,8 +158,8 @@ def test_a_picture_that_is_gone_is_taken_from_the_form(tmp_path, history: Histor
 def test_a_run_of_another_setup_is_not_repeated(history: History) -> None:
     history.append(result := of_picture(environment=dataclasses.replace(ENVIRONMENT, torch="another")))
     page = Page(runner := of_this_machine(), history=history)
-    (refused,) = press(page, result.id)
-    assert not result_pane.can_repeat(result, MACHINE)
+    (shown,), (refused,) = open_page(page, run=result.id), press(page, result.id)
+    assert not shown[page.run_tab.pane.repeat]["visible"]
     assert "This cannot be run" in stage_of(page, refused) and not runner.runs
 
 
@@ -177,7 +179,8 @@ CANCELLED = failed_result(status="cancelled", spec=BASE, failure=Failure("compil
 def test_a_run_without_figures_is_run_again(history: History, result: RunResult) -> None:
     history.append(result)
     page = Page(runner := of_this_machine(), history=history)
-    assert of(page, result)[page.run_tab.pane.repeat] == gr.update(value="Run it again", visible=True)
+    (shown,) = open_page(page, run=result.id)
+    assert shown[page.run_tab.pane.repeat] == gr.update(value="Run it again", visible=True)
     press(page, result.id, in_the_form(SCENE))
     assert runner.runs == [BASE] and runner.pictures[0] is not None
 
@@ -189,7 +192,108 @@ def test_a_cancelled_run_has_no_card_or_advice(page: Page) -> None:
     assert file_of(page, of(page, failed_result()), "card")["visible"]
 
 
+def test_a_run_that_failed_late_has_neither_race_nor_predictions(page: Page) -> None:
+    pane, updates = page.run_tab.pane, of(page, full_result(status="crashed", failure=CANCELLED.failure))
+    assert not updates[pane.race]["visible"] and not updates[pane.outputs.column]["visible"]
+
+
 @pytest.mark.parametrize("id", ["nothing", None, {"a": 1}], ids=str)
 def test_only_a_stored_run_is_repeated(id: Any, page: Page) -> None:
     (refused,) = press(page, id)
     assert "not stored any more" in stage_of(page, refused)
+
+
+# ---- predictions
+
+LINK = "[a](https://example.org) <b>"
+
+
+@pytest.fixture
+def outputs(page: Page) -> Outputs:
+    return page.run_tab.pane.outputs
+
+
+def visible(outputs: Outputs, result: RunResult) -> dict[Any, dict[str, Any]]:
+    """The updates of the components that show a prediction."""
+    updates = outputs.show(result)
+    assert set(updates) == {outputs.column, *outputs.components}
+    return {component: updates[component] for component in outputs.components[1:] if updates[component]["visible"]}
+
+
+IMAGE = ImageInfo("scene.png", 320, 240, "00" * 32, encode_preview(Image.new("RGB", (320, 240))))
+
+
+@pytest.mark.parametrize("mask", ["", "no base64", "iVBORw0KGgo=", "/9j/"], ids=["none", "text", "cut short", "a JPEG"])
+def test_a_damaged_mask_costs_the_pictures_alone(mask: str, outputs: Outputs) -> None:
+    seen = Predictions(segments=(Segment("circle", None, 0.25, mask),))
+    result = ok_result(image=IMAGE, predictions={"eager": seen, "compiled": seen})
+    assert visible(outputs, result) == {} and NO_PICTURE in outputs.show(result)[outputs.words]
+    assert "cannot be read" in difference(seen, seen)
+
+
+@pytest.mark.parametrize("name", ["segmentation", "detection"])
+def test_boxes_or_masks_stand_side_by_side(name: str, outputs: Outputs) -> None:
+    shown = visible(outputs, stored(name))
+    assert list(shown) == [*outputs.marked.values(), outputs.slider]
+    one, other = (shown[component] for component in outputs.marked.values())
+    assert [caption for _, caption in one["value"][1]] == [caption for _, caption in other["value"][1]]
+    assert one["color_map"] == other["color_map"] != {}
+    left, right = shown[outputs.slider]["value"]
+    assert left.size == right.size and left.tobytes() != one["value"][0].tobytes()
+    for component in outputs.marked.values():  # gradio takes them as they are
+        component.color_map = shown[component]["color_map"]
+        assert len(component.postprocess(shown[component]["value"]).annotations) == len(one["value"][1])
+    assert NO_DIFFERENCE in outputs.show(stored(name))[outputs.words]
+
+
+def test_what_one_variant_alone_sees_is_the_difference(outputs: Outputs) -> None:
+    result = stored("detection")
+    other = dataclasses.replace(result, predictions=result.predictions | {"compiled": Predictions(boxes=())})
+    shown = visible(outputs, other)
+    captions = [caption for _, caption in shown[outputs.difference]["value"][1]]
+    assert captions and all(caption.startswith("only eager: ") for caption in captions)
+    assert shown[outputs.marked["compiled"]]["label"] == "Compiled: nothing found"
+
+
+def test_labels_stand_beside_the_picture(outputs: Outputs) -> None:
+    shown = visible(outputs, ok_result(image=IMAGE))
+    assert shown[outputs.picture]["label"] == "scene.png"
+    for component in outputs.labels.values():
+        assert shown[component]["value"] == {"circle": 0.98, "ring": 0.015, "star": 0.005}
+    assert list(visible(outputs, ok_result())) == list(outputs.labels.values())  # whose picture is damaged
+
+
+def test_tokens_that_differ_are_marked_in_both_texts(outputs: Outputs) -> None:
+    ours = text_result().predictions["eager"]
+    theirs = Predictions(text=" a <b>", pieces=(" a", " <b>", "", "."), token_ids=(5, 9, 3, 8))
+    result = text_result(predictions={"eager": ours, "compiled": theirs})
+    shown = visible(outputs, result)
+    assert shown[outputs.prompt]["value"] == "The picture shows"
+    marks = [[mark for _, mark in shown[component]["value"]] for component in outputs.texts.values()]
+    assert marks == [[None, "differs", "differs", None]] * 2
+    assert "".join(piece for piece, _ in shown[outputs.texts["compiled"]]["value"]) == " a <b>."
+    assert "from token 2 on" in outputs.show(result)[outputs.words]
+
+
+def test_random_weights_show_nothing_and_say_why(outputs: Outputs) -> None:
+    result = ok_result(spec=RunSpec("facebook/detr-resnet-50", "object-detection", weights="random"), predictions=None)
+    assert visible(outputs, result) == {} and RANDOM_WEIGHTS in outputs.show(result)[outputs.words]
+    assert outputs.show(result)[outputs.column]["visible"]
+    assert not outputs.show(ok_result(predictions=None))[outputs.column]["visible"]
+
+
+@pytest.mark.parametrize(
+    "picture, beyond", [(form.scenes()[0], False), (form.photographs()[0], True)], ids=["own", "other"]
+)
+def test_a_model_of_drawn_shapes_says_so_at_any_other_picture(picture: Path, beyond: bool, outputs: Outputs) -> None:
+    words = outputs.show(ok_result(image=info_of(picture)))[outputs.words]
+    assert ("knows drawn shapes only" in words) is beyond
+
+
+@pytest.mark.parametrize("hostile", [HOSTILE, LINK], ids=["HTML", "a link"])
+def test_texts_of_models_never_stand_in_markdown(hostile: str, outputs: Outputs) -> None:
+    seen = dict.fromkeys(VARIANTS, Predictions(labels=(Label(hostile, 0.9),)))
+    written = dict.fromkeys(VARIANTS, Predictions(text=hostile, pieces=(hostile,), token_ids=(1,)))
+    spec = dataclasses.replace(text_result().spec, prompt=hostile)
+    for result in (ok_result(predictions=seen), text_result(spec=spec, predictions=written)):
+        assert hostile not in outputs.show(result)[outputs.words]

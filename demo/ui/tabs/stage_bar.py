@@ -1,0 +1,147 @@
+"""Stage mode, the page for a talk: the verdict fills the screen, and the buttons of a bar have keys.
+
+Its pre-flight, before the talk, fills the compile cache and stores a verdict of each preset. Not covered: a page that
+is opened during a pre-flight shows nothing of it.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+from markupsafe import Markup
+
+from demo.core import catalog, format as fmt, hub
+from demo.core.machine import HostInfo
+from demo.core.options import RunSpec
+from demo.core.refusals import on_machine
+from demo.present import naming, verdict
+from demo.sweep.grid import Cell
+from demo.sweep.run_grid import Done, Event, Timing, Waiting, run_one
+from demo.ui.jobs import Series, machine_of
+from demo.ui.look import press
+from demo.ui.tabs import links
+from demo.ui.tabs.events import EVENT_OPTIONS, IN_BROWSER, RAW, Updates, WorkView, error_card
+from demo.ui.tabs.form import default_picture
+from demo.ui.tabs.headline import doing
+from demo.ui.tabs.run_tab import RunTab
+from demo.ui.templates import render
+
+SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
+
+
+def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
+    """Returns the runs that the keys 1 to 4 start in stage mode, by name. Each takes under a minute on two cores."""
+    segformer: dict[str, Any] = {"checkpoint": "shapes-segformer"}
+    if machine is not None and machine.gpu is not None:
+        segformer = {"checkpoint": SEGFORMER, "weights": "pretrained" if hub.can_load(SEGFORMER) else "random"}
+    return {
+        "Segformer": catalog.make_spec(**segformer),
+        "Graph breaks": catalog.make_spec("shapes-vit", graph_break=True),
+        "max-autotune": catalog.make_spec("shapes-vit", mode="max-autotune"),
+        "Text": catalog.make_spec("shapes-gemma", prompt=catalog.PROMPT),
+    }
+
+
+@dataclass(eq=False)
+class PreFlight(Series):
+    """One run of each preset (what a key of stage mode starts), with the default picture of its model."""
+
+    names: list[str]
+    cells: list[Cell]
+
+    def _events(self) -> Generator[Event, None, None]:
+        threads = self.runner.free_threads()
+        for place, cell in enumerate(self.cells):
+            picture = default_picture(cell.spec.checkpoint)
+            yield from run_one(place, cell.spec, self.runner, picture, self._cancel, self._next_turn, threads=threads)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, Done):
+            self.cells[event.place] = event.cell
+        super()._note(event)
+
+
+class StageBar(WorkView):
+    """The bar of buttons at the bottom of stage mode, and the table in the result pane that shows a pre-flight.
+
+    stage.css places the form's buttons Run and Cancel in the bar. stage.js presses a button when its key is typed.
+    """
+
+    def __init__(self, run_tab: RunTab) -> None:
+        self._tab, self._form, pane = run_tab, run_tab.form, run_tab.pane
+        fields, buttons = list(self._form.inputs.values()), self._form.buttons
+        super().__init__(run_tab.works, [pane.live], [pane.live, pane.notice, *buttons])
+        with gr.Row(elem_id="stage-bar"):
+            form = [*fields, *self._form.picture_notes]
+            for key, name in enumerate(presets(None), 1):
+                button = gr.Button(f"{key}  {name}", elem_id=f"preset-{key}")
+                filled = button.click(self._fill_form, gr.State(name), form, queue=False, **EVENT_OPTIONS)
+                filled.then(js=press("run"), **IN_BROWSER)
+            search = gr.Button("5  Best way", elem_id="preset-5")
+            search.click(js=press("best"), **IN_BROWSER)
+            self.pre_flight = gr.Button("0  Pre-flight", elem_id="preset-0")
+            changed = [pane.notice, pane.live, pane.best, *buttons, self.work_shown]
+            self._watch_after(self.pre_flight.click(self._run, run_tab.visitor, changed, **EVENT_OPTIONS))
+            recorded = gr.Button("S  Recorded", elem_id="preset-s")
+            shown = recorded.click(run_tab.show_recorded, [run_tab.visitor, *fields], run_tab.showing, **RAW)
+            shown.then(inputs=run_tab.shown_id, js=links.REMEMBER, **IN_BROWSER)
+            gr.Markdown("<kbd>D</kbd> dark", elem_id="stage-keys")
+
+    def _fill_form(self, name: str) -> Updates:
+        spec = presets(self._tab.runner.machine)[name]
+        return links.fill_form(self._form, spec) | self._form.with_picture(default_picture(spec.checkpoint))
+
+    def _run(self, request: gr.Request, visitor: str | None) -> Updates:
+        return self._start(request, visitor, self._pre_flight)
+
+    def _pre_flight(self, visitor: str) -> PreFlight:
+        tab, machine = self._tab, machine_of(self._tab.runner)
+        specs = presets(machine)
+        cells = [Cell(on_machine(spec, machine)) for spec in specs.values()]
+        return PreFlight(tab.runner, tab.queue, visitor, list(specs), cells)
+
+    def _show_refusal(self, card: Markup) -> Updates:
+        return self._form.pressable(running=False) | self._tab.pane.show_refusal(card) | {self.work_shown: None}
+
+    def _show_start(self, going: PreFlight) -> Updates:
+        running = self._form.pressable(running=True) | self._tab.pane.running(screen(going))
+        return running | {self.work_shown: going}
+
+    def _show_progress(self, going: PreFlight) -> Updates:
+        return {self._tab.pane.live: screen(going)}
+
+    def _show_end(self, going: PreFlight) -> Updates:
+        ready = self._form.pressable(running=False)
+        if (problem := going.outcome()) is None:
+            return ready | self._show_progress(going)
+        return ready | self._tab.pane.show_refusal(error_card(problem))
+
+
+def screen(going: PreFlight) -> Markup:
+    """Returns a table as HTML: each preset with its state, its verdict and how long it takes."""
+    ready = sum(cell.result is not None and verdict.outcome(cell.result) is not None for cell in going.cells)
+    heading = f"Pre-flight: {ready} of {len(going.cells)} ready"
+    return render("progress.pre_flight", heading, [_row(going, place) for place in range(len(going.cells))])
+
+
+def _row(going: PreFlight, place: int) -> tuple[str, str, str]:
+    """Returns name, state and facts of preset `place`, from 0: ("1  Segformer", "ready", "2.0× · a run takes 40 s")."""
+    cell = going.cells[place]
+    name = f"{place + 1}  {going.names[place]}"
+    if cell.refused:
+        return name, "refused", cell.refused
+    if (result := cell.result) is not None:
+        if verdict.outcome(result) is None:
+            return name, "failed", naming.status(result)
+        facts = [verdict.answer(result), f"a run takes {fmt.rounded_duration(result.elapsed_seconds)}"]
+        warm = result.compilation.known_costs.get("warm") if result.compilation is not None else None
+        if warm is not None:
+            facts.append(f"starts in {fmt.duration(warm)} with the kept cache")
+        return name, "ready", " · ".join(facts)
+    match going.doing:
+        case Timing(at, progress) if at == place and not going.ended:
+            return name, "now", doing(progress)
+        case Waiting(ahead) if not going.ended and place == going.runs_ended:
+            return name, "waits", f"Runs ahead of yours: {ahead}."
+    return name, "not run" if going.ended else "next", ""
