@@ -24,7 +24,7 @@ from demo.present import charts, details, guide_comparison, markdown, race, verd
 from demo.present.script import script
 from demo.store import export
 from demo.sweep.grid import Cell, record
-from demo.ui.tabs import compare, history_tab, sweep_tab, tables
+from demo.ui.tabs import compare, history_tab, sweep_tab
 from demo.ui.tabs.headline import headline, strip
 
 NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}
@@ -59,7 +59,7 @@ each_kind = pytest.mark.parametrize("kind", RESULTS)
 
 def compare_tab(result: RunResult) -> str:
     both = [result, result]
-    return "\n".join([compare.conclusion(both), *compare.bars(both), *map(" ".join, compare.rows(both))])
+    return "\n".join([compare.conclusion(both), *compare.bars(both), *(" ".join(row.values()) for row in compare.rows(both))])
 
 
 def cell(result: RunResult) -> Cell:
@@ -79,7 +79,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "Markdown of a sweep": lambda result: markdown.of_cells([(result.spec, result, cell(result).value)]),
     "headline of the page": headline,
     "script": script,
-    "history": lambda result: " ".join(tables.cell(one).text for one in history_tab.row_of(result)),
+    "history": lambda result: " ".join(getattr(one, "text", one) for one in history_tab.row_of(result).values()),
     "compare": compare_tab,
     "guide": lambda result: " ".join(guide_comparison.compare_with_guide(result)),
     "trace chart": lambda result: json.dumps(charts.trace(result).to_dict(), default=str, ensure_ascii=False),

@@ -353,9 +353,9 @@ def test_a_sweep_outlives_a_reload(tab: Any, address: str) -> None:
     tab.goto(f"{address}?tab=sweep")
     tab.locator("#sweep-plan", has_text="Cells: 8.").wait_for()
     assert tab.evaluate("document.querySelector('#sweep-start').getBoundingClientRect().bottom") <= 720
-    tab.locator("#sweep-form .preset").last.focus()
-    preset, actions = (tab.locator(part).last.bounding_box() for part in ("#sweep-form .preset", "#sweep-actions"))
-    assert preset["y"] + preset["height"] <= actions["y"]  # what gets the focus does not lie under the buttons
+    tab.locator("#sweep-form input").last.focus()
+    last, actions = (tab.locator(part).last.bounding_box() for part in ("#sweep-form input", "#sweep-actions"))
+    assert last["y"] + last["height"] <= actions["y"]  # what gets the focus does not lie under the buttons
 
     LET_GO.clear()
     tab.locator("#sweep-start").click()

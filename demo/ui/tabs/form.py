@@ -215,7 +215,7 @@ def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, spec: Run
         text = f"About {fmt.rounded_duration(expected.seconds)}"
         basis = f"based on earlier runs with these settings: {expected.runs}"
         if not expected.runs and checkpoint is not None:
-            basis = f"rough estimate from model size ({fmt.parameters(checkpoint.parameters)} parameters)"
+            basis = f"rough estimate from {fmt.parameters(checkpoint.parameters)} parameters"
             basis += ", download not counted" if source(checkpoint).startswith("download") else ""
     return render("results.forecast", text, basis, doubts(spec), query)
 

@@ -212,7 +212,7 @@ class RunTab(WorkView):
         share, machine = cores.others_share(), self.runner.machine
         if share is None or share < cores.BUSY_CPU or (machine is not None and machine.gpu is not None):
             return gr.update(visible=False), gr.update(visible=False)
-        sentence = f"Other programs use {fmt.percent(share)} of this machine: the answer will be rough."
+        sentence = f"Other programs use {fmt.percent(share)}: the answer will be rough."
         return gr.update(value=sentence, visible=True), gr.update(visible=True)
 
     # ---- a run

@@ -26,7 +26,7 @@ from demo.ui.tabs.events import EVENT_OPTIONS, WorkView, error_card
 from demo.ui.tabs.headline import doing
 from demo.ui.tabs.run_tab import RunTab
 
-GRIDS = {"published": "Preset: the guide's 12 models", "smoke": "Preset: 4 bundled models"}
+GRIDS = {"published": "The guide's 12 models", "smoke": "4 bundled models"}
 CHOICES: dict[str, tuple[str, list[str]]] = {
     "checkpoints": (
         "Checkpoints",
@@ -54,6 +54,10 @@ class SweepTab(WorkView):
         self._run_tab, self.tabs = run_tab, tabs
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
+                with gr.Row(elem_id="sweep-presets"):
+                    presets = {
+                        name: gr.Button(words, size="sm", elem_classes="preset") for name, words in GRIDS.items()
+                    }
                 first = _choices_of(PRESETS["smoke"]) | {"batch_sizes": ["1", "4"]}
                 self.axes = {
                     axis: gr.Dropdown(
@@ -69,11 +73,10 @@ class SweepTab(WorkView):
                     list(WEIGHTS),
                     value="pretrained",
                     label="Weights",
-                    info="Random weights need no download; timings stay valid, predictions do not",
+                    info="Random weights: no download, valid timings",
                     elem_classes="segmented",
                 )
                 self._fresh = gr.Checkbox(False, label="Re-run everything", info="Otherwise finished cells are reused")
-                presets = {name: gr.Button(words, size="sm", elem_classes="preset") for name, words in GRIDS.items()}
                 with gr.Column(elem_id="sweep-foot"):
                     self.plan = gr.Markdown("", elem_id="sweep-plan")
                     with gr.Row(elem_id="sweep-actions"):

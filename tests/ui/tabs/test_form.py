@@ -75,7 +75,7 @@ def test_values_of_hidden_fields_are_left_out(values: dict[str, Any], spec: RunS
 
 def test_a_stored_run_of_this_machine_narrows_the_forecast(history: History) -> None:
     page = Page(answering(ok_result()), history=history)
-    assert "rough estimate from model size (827 k parameters)</small>" in forecast(page)
+    assert "rough estimate from 827 k parameters</small>" in forecast(page)
     history.append(ok_result(environment=dataclasses.replace(ENVIRONMENT, device_name=MACHINE.cpu)))
     assert "based on earlier runs with these settings: 1" in forecast(page)
     assert "rough estimate" in forecast(page, batch_size=8)
