@@ -59,7 +59,8 @@ each_kind = pytest.mark.parametrize("kind", RESULTS)
 
 def compare_tab(result: RunResult) -> str:
     both = [result, result]
-    return "\n".join([compare.conclusion(both), *compare.bars(both), *(" ".join(row.values()) for row in compare.rows(both))])
+    lines = [" ".join(row.values()) for row in compare.rows(both)]
+    return "\n".join([compare.conclusion(both), *compare.bars(both), *lines])
 
 
 def cell(result: RunResult) -> Cell:
