@@ -26,7 +26,7 @@ from demo.store.history import History
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENE = ROOT / "assets" / "examples" / "shapes-scene-1.png"
-HOSTILE = '\'\'\'"""\nfill("spec"){% raw %}\nimport os; os.abort() \\\' \u202e{0} %s \ud800'
+HOSTILE = '\'\'\'"""\n$then ${mode} $\nimport os; os.abort() \\\' \u202e{0} %s \ud800'
 EVERYTHING = {
     "channels_last": True, "threads": 2, "dtype": "tf32", "mode": "max-autotune",
     "device": "cuda", "batch_size": 16, "freezing": True,
@@ -49,7 +49,7 @@ SPECS = [
     spec_of("shapes-rtdetr", **PACKAGED),
     spec_of("shapes-gemma", dtype="bfloat16", threads=2),
     spec_of("google/vit-base-patch16-224", weights="random", **LAYERS),
-    spec_of("google/owlvit-base-patch32", dtype="float16"),
+    spec_of("google/owlvit-base-patch32", **LAYERS),
     spec_of("facebook/detr-resnet-50", **EVERYTHING),
     spec_of("facebook/mask2former-swin-tiny-coco-panoptic", protocol="as published"),
     spec_of("someone/model", "object-detection", text=("a dog",)),
@@ -62,7 +62,7 @@ SPECS = [
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.checkpoint}-{spec.weights}")
 def test_a_program_is_short_and_complete(spec: RunSpec) -> None:
     text = script(ok_result(spec=spec))
-    assert text.count("\n") <= 60
+    assert script(ok_result(spec=spec, image=info_of(SCENE))).count("\n") <= 60
     nodes = list(ast.walk(ast.parse(text)))
     imported = {name.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for name in node.names}
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -82,22 +82,21 @@ def test_a_program_is_short_and_complete(spec: RunSpec) -> None:
             [
                 'source, files = "facebook/detr-resnet-50", {"trust_remote_code": False, "revision": "no_timm"}',
                 'AutoConfig.from_pretrained("assets/configs/facebook--detr-resnet-50"',
-                'DEVICE, DTYPE, BATCH_SIZE = "cuda", torch.bfloat16, 16',
-                'torch.compile(model, mode="max-autotune", fullgraph=False)',
+                '= "cuda", torch.bfloat16, False, torch.channels_last, 16',
+                'torch.compile(model, mode="max-autotune")',
                 "torch._inductor.config.freezing = True",
-                "memory_format=torch.channels_last",
                 "torch.set_num_threads(2)",
                 "AutoModelForObjectDetection",
                 "torch.cuda.synchronize()",
             ],
         ),
-        (spec_of("shapes-vit", device="cuda", dtype="tf32"), ['torch.set_float32_matmul_precision("high")']),
-        (spec_of("shapes-vit", device="cuda"), ["torch.backends.cudnn.allow_tf32 = False"]),
+        (spec_of("shapes-vit", device="cuda", dtype="tf32"), ['= "cuda", torch.float32, True, ']),
+        (spec_of("microsoft/conditional-detr-resnet-50"), ["key_mapping={", "use_safetensors=True"]),
         (spec_of("shapes-vit", **PACKAGED), ["AOTI_RUNTIME_CHECK_INPUTS"]),
         (spec_of("shapes-vit"), ["torch.set_num_threads(1)"]),
         (spec_of("someone/model", "object-detection", text=("a dog",)), ["AutoModelForZeroShotObjectDetection"]),
     ],
-    ids=["everything", "tf32", "float32", "package", "the threads that were used", "text queries"],
+    ids=["everything", "tf32", "key mapping", "package", "the threads that were used", "text queries"],
 )
 def test_a_program_has_the_settings_of_its_run(spec: RunSpec, lines: list[str]) -> None:
     text = script(ok_result(spec=spec, environment=dataclasses.replace(ENVIRONMENT, threads=1)))
