@@ -4,11 +4,11 @@ The page, the terminal and the Markdown export format these parts. A function th
 has no data for it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from demo.core import format as fmt
-from demo.core.measurement import Compilation, GraphBreak
+from demo.core.measurement import Compilation, CompileCost, GraphBreak, Measurement
 from demo.core.result import FIRST_TOKEN, RunResult
 from demo.present import naming, verdict
 from demo.present.guide_comparison import compare_with_guide
@@ -30,17 +30,20 @@ class Part:
     rows: Sequence[Row] = ()
 
 
-def _table(heads: Iterable[str], lines: Mapping[str, Sequence[object]]) -> Table | None:
+def _table(heads: Iterable[str], lines: Mapping[str, Iterable[object]]) -> Table | None:
     """Returns a table with the column titles `heads`. `lines` maps the name of a line to its value in each column.
 
     A missing value (None or '') becomes '–'. A line without any value is left out. Returns None if no line is left.
     """
-    cells = [[name, *(str(value or "–") for value in values)] for name, values in lines.items() if any(values)]
+    rows = {name: list(values) for name, values in lines.items()}
+    cells = [[name, *(str(value or "–") for value in values)] for name, values in rows.items() if any(values)]
     return (["", *heads], cells) if cells else None
 
 
-def _variant_heads(result: RunResult) -> list[str]:
-    return [name for _, name, _ in naming.variants(result)]
+def _sides(result: RunResult) -> tuple[list[str], list[Measurement]]:
+    """Returns the names of the timed variants, which are heads of columns, and what was measured of each."""
+    variants = naming.variants(result)
+    return [name for _, name, _ in variants], [side for _, _, side in variants]
 
 
 # ---- the timed calls
@@ -50,11 +53,11 @@ def calls(result: RunResult) -> Part | None:
     """Returns statistics of the timed calls, and a text model's time to a first token; None without a speed-up."""
     if result.speedup is None:
         return None
-    sides = [side for *_, side in naming.variants(result)]
+    heads, sides = _sides(result)
     batch, rate = result.spec.batch_size, f"{result.spec.unit}s/s"
     queued, clocks = [side.back_to_back for side in sides], [side.median_device_seconds for side in sides]
-    lines: dict[str, list[object]] = {
-        naming.COMPARISONS[result.main]: list(map(fmt.latency, result.latencies.values())),
+    lines: dict[str, Iterable[object]] = {
+        naming.COMPARISONS[result.main]: map(fmt.latency, result.latencies.values()),
         "median of this process": [fmt.latency(side.median_seconds) for side in sides],
         "p95": [fmt.latency(side.p95_seconds) for side in sides],
         "fastest": [fmt.latency(min(side.wall_seconds)) for side in sides],
@@ -66,13 +69,13 @@ def calls(result: RunResult) -> Part | None:
     rows = _processes(result)
     if first := result.comparisons.get(FIRST_TOKEN):
         name = naming.COMPARISONS[FIRST_TOKEN]
-        lines[name] = list(map(fmt.latency, first.latencies))
+        lines[name] = map(fmt.latency, first.latencies)
         words = f"The call that reads the prompt of {result.prompt_tokens} tokens, timed apart by the same protocol."
         rows.insert(0, (name, verdict.with_ends(fmt.ratio(first.ratio), first), words))
     if result.answer_seconds is not None:
-        lines["Whole answer"] = list(map(fmt.latency, result.answer_seconds))
+        lines["Whole answer"] = map(fmt.latency, result.answer_seconds)
     number = fmt.group_thousands(max(len(side.wall_seconds) for side in sides))
-    return Part(f"{number} timed calls of each", (), _table(_variant_heads(result), lines), rows)
+    return Part(f"{number} timed calls of each", (), _table(heads, lines), rows)
 
 
 def _processes(result: RunResult) -> list[Row]:
@@ -95,29 +98,25 @@ def why(result: RunResult) -> Part | None:
 
     The roofline is the least time for the call's arithmetic and memory traffic. Returns None if none of this is known.
     """
-    sides = [side for *_, side in naming.variants(result)]
+    heads, sides = _sides(result)
     busy = [side.busy_share for side in sides]
     launching = [side.launch_seconds and side.launch_seconds / side.median_seconds for side in sides]
-    counted = [side.profile and fmt.group_thousands(round(side.profile.kernels)) for side in sides]
-    lines: dict[str, list[object]] = {
-        "launching kernels": list(map(_share, launching)),
-        ("operators a call, fused ones not counted" if not any(busy) else "kernels a call"): list(counted),
-        "GPU busy": list(map(_share, busy)),
+    lines: dict[str, Iterable[object]] = {
+        "launching kernels": map(_share, launching),
+        ("kernels a call" if any(busy) else "operators a call, fused ones not counted"): [
+            side.profile and fmt.group_thousands(round(side.profile.kernels)) for side in sides
+        ],
+        "GPU busy": map(_share, busy),
         "of the roofline's speed": [_share(result.roofline_share(side)) for side in sides],
     }
-    table = _table(_variant_heads(result), lines)
+    table, rows = _table(heads, lines), []
     if table is None:
         return None
-    rows = [
-        (
-            f"{variant}, longest {number}",
-            f"{fmt.latency(kernel.seconds)}, {fmt.percent(kernel.share)}",
-            f"{kernel.name}, {fmt.group_thousands(round(kernel.launches))} a call.",
-        )
-        for _, variant, side in naming.variants(result)
-        if side.profile is not None
-        for number, kernel in enumerate(side.profile.longest, 1)
-    ]
+    for variant, side in zip(heads, sides, strict=True):
+        for number, kernel in enumerate(side.profile.longest if side.profile is not None else (), 1):
+            took = f"{fmt.latency(kernel.seconds)}, {fmt.percent(kernel.share)}"
+            what = f"{kernel.name}, {fmt.group_thousands(round(kernel.launches))} a call."
+            rows.append((f"{variant}, longest {number}", took, what))
     if roofline := result.roofline:
         words = (
             f"{roofline.operations / 1e9:.3g} G operations at {roofline.matrix_rate / 1e12:.3g} T a second, "
@@ -140,14 +139,10 @@ def compilation(result: RunResult) -> Part | None:
     found = result.compilation
     if found is None:
         return None
-    texts = []
-    if FIRST_TOKEN in result.further and found.recompiles:
-        texts.append(
-            "One graph reads the prompt and one writes a token: dynamo calls the second a recompile, "
-            "since its input has another length."
-        )
-    rows = _places("Graph break", found.graph_breaks)
-    rows += [*_places("Fallback to eager", found.fallbacks), *_places("Recompile", found.recompiles)]
+    text = "One graph reads the prompt and one, a recompile to dynamo, writes a token: its input has another length."
+    texts = [text] if FIRST_TOKEN in result.further and found.recompiles else []
+    places = {"Graph break": found.graph_breaks, "Fallback to eager": found.fallbacks, "Recompile": found.recompiles}
+    rows = [row for kind, of_kind in places.items() for row in _places(kind, of_kind)]
     if found.recompiles_while_timing:
         rows.append(("Recompiles while timing", str(found.recompiles_while_timing), ""))
     if found.cudagraphs != "not asked":
@@ -159,9 +154,9 @@ def compilation(result: RunResult) -> Part | None:
 def _how_compiled(result: RunResult, compiled: Compilation) -> str:
     if compiled.graphs == 0:
         return "No: torch.compile captured no graph, so “compiled” ran as eager"
+    counted = fmt.count(compiled.graphs, "graph")
     if compiled.fallbacks:
         return f"Partly: {fmt.count(len(compiled.fallbacks), 'frame')} of it fell back to eager"
-    counted = fmt.count(compiled.graphs, "graph")
     if compiled.graph_breaks:
         return f"Partly: {counted}, {fmt.count(len(compiled.graph_breaks), 'graph break')}"
     if compiled.graphs == 1 and result.spec.scope == "model":
@@ -192,8 +187,7 @@ def outputs(result: RunResult) -> Part | None:
     parity = result.parity
     if parity is None:
         return None
-    error = parity.max_abs_error
-    rows = [] if error is None else [("Largest difference", f"{error:.2g}", "")]
+    rows = [] if parity.max_abs_error is None else [("Largest difference", f"{parity.max_abs_error:.2g}", "")]
     return Part(f"Same output? {parity.verdict}", [parity.reason], rows=rows)
 
 
@@ -247,31 +241,28 @@ def machine(result: RunResult) -> Part | None:
     of_gpu = {"CUDA": here.cuda, "driver": here.driver, "Triton": here.triton}
     further = [f"{name} {version}" for name, version in of_gpu.items() if version]
     in_force = ", ".join(f"{name} {value}" for name, value in here.settings.items())
-    states, gpus = result.machine_states, [state.gpu for state in result.machine_states if state.gpu is not None]
-    clocks = [round(gpu.sm_clock_hz / 1e6) for gpu in gpus if gpu.sm_clock_hz is not None]
+    gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
     throttled = {reason for gpu in gpus for reason in gpu.throttle_reasons}
-    others = [state.foreign_cpu for state in states if state.foreign_cpu is not None]
-    timing = result.timing_seconds
+    others = _least_to_most((state.foreign_cpu for state in result.machine_states), fmt.percent)
+    clocks = _least_to_most((gpu.sm_clock_hz for gpu in gpus), lambda clock: f"{clock / 1e6:.0f} MHz")
+    timing = f"Of these {fmt.duration(result.timing_seconds)} timing." if result.timing_seconds is not None else ""
     rows = [
         ("CPU", here.cpu, cores),
         ("Memory", fmt.size(here.memory_bytes), ""),
         ("Versions", libraries, ", ".join(filter(None, [*further, here.compiler, here.platform]))),
         ("Settings in force", in_force, ""),
-        ("Processor kept busy by others", _first_to_last([fmt.percent(share) for share in sorted(others)]), ""),
-        ("GPU clock", _first_to_last([f"{clock} MHz" for clock in sorted(clocks)]), ""),
+        ("Processor kept busy by others", others, ""),
+        ("GPU clock", clocks, ""),
         ("GPU throttled", ", ".join(sorted(throttled)), ""),
-        (
-            "Whole run",
-            fmt.duration(result.elapsed_seconds),
-            f"Of these {fmt.duration(timing)} timing." if timing is not None else "",
-        ),
+        ("Whole run", fmt.duration(result.elapsed_seconds), timing),
     ]
     return Part(f"Machine: {here.device_name}", rows=[row for row in rows if row[1]])
 
 
-def _first_to_last(ascending: Sequence[str]) -> str:
-    """Returns '1350 MHz to 1410 MHz'; one value if the first and the last are equal; '' if there is none."""
-    return " to ".join(dict.fromkeys([ascending[0], ascending[-1]])) if ascending else ""
+def _least_to_most(values: Iterable[float | None], write: Callable[[float], str]) -> str:
+    """Returns '1350 MHz to 1410 MHz'; one value if both ends read alike; '' if nothing is known."""
+    known = sorted(value for value in values if value is not None)
+    return " to ".join(dict.fromkeys(map(write, [*known[:1], *known[-1:]])))
 
 
 # ---- what compiling costs
@@ -288,19 +279,16 @@ def costs(result: RunResult) -> Part | None:
         return None
     known = found.known_costs
     measured = {"cold": found.cold, "warm": found.warm}
-    starts = [measured.get(state) for state in known]
-    heads = [
-        verdict.start_name(found, state) + (f", by run {cost.run_id}" if cost is not None and cost.run_id else "")
-        for state, cost in zip(known, starts, strict=True)
-    ]
+    starts = [measured.get(state) or CompileCost(seconds, {}) for state, seconds in known.items()]
+    names = [verdict.start_name(found, state) for state in known]
+    heads = [name + f", by run {cost.run_id}" * bool(cost.run_id) for name, cost in zip(names, starts, strict=True)]
     paid = [verdict.break_even(result, seconds) for seconds in known.values()]
-    lines: dict[str, list[object]] = {
-        "First call": list(map(fmt.duration, known.values())),
+    lines: dict[str, Iterable[object]] = {
+        "First call": map(fmt.duration, known.values()),
         "Break-even": [even and verdict.calls_to_pay(even) for even in paid],
     }
-    for part in dict.fromkeys(part for cost in starts if cost is not None for part in cost.parts):
-        seconds = [cost.parts.get(part) if cost is not None else None for cost in starts]
-        lines[naming.worker_word(part)] = [fmt.duration(one) if one is not None else "" for one in seconds]
+    for part in dict.fromkeys(part for cost in starts for part in cost.parts):
+        lines[naming.worker_word(part)] = [part in cost.parts and fmt.duration(cost.parts[part]) for cost in starts]
     rows = [("Package", fmt.size(found.package_bytes), "")] if found.package_bytes is not None else []
     return Part("When does compiling pay?", (), _table(heads, lines), rows)
 
@@ -310,15 +298,12 @@ def memory(result: RunResult) -> Part | None:
 
     On a GPU the table also has the memory that torch's allocator reserved.
     """
-    sides = [side for *_, side in naming.variants(result)]
+    heads, sides = _sides(result)
     peaks = [side.peak_memory_bytes for side in sides if side.peak_memory_bytes]
     if len(peaks) < 2 or max(peaks) <= 1.02 * min(peaks):
         return None
     sizes = list(map(fmt.size, peaks))
-    lines: dict[str, list[object]] = {
-        "peak": list(sizes),
-        "reserved": [side.peak_reserved_bytes and fmt.size(side.peak_reserved_bytes) for side in sides],
-    }
+    reserved = [side.peak_reserved_bytes and fmt.size(side.peak_reserved_bytes) for side in sides]
     meaning = (
         "Peak resident set of the whole process during one call. It includes Python, torch and both models: compare "
         "the two figures with each other, not with the model's size."
@@ -328,7 +313,7 @@ def memory(result: RunResult) -> Part | None:
             "Peak of the bytes that torch's allocator had given out during one call, weights included. Reserved is "
             "what the allocator held on the GPU for it: that much must be free."
         )
-    return Part(f"Memory: {' → '.join(sizes)}", [meaning], _table(_variant_heads(result), lines))
+    return Part(f"Memory: {' → '.join(sizes)}", [meaning], _table(heads, {"peak": sizes, "reserved": reserved}))
 
 
 def request(result: RunResult) -> Part | None:
@@ -340,20 +325,19 @@ def request(result: RunResult) -> Part | None:
     if around is None or requests is None:
         return None
     before, after = batch * around.preprocess_seconds, batch * around.postprocess_seconds
-    model = tuple(result.latencies.values())
     lines = {
         "Prepare the input": (before, before),
         "Copy to the device": (around.copy_seconds, around.copy_seconds),
-        "The model": model,
+        "The model": result.latencies.values(),
         "Decode the output": (after, after),
         "Whole request": requests,
     }
-    times = {name: list(map(fmt.latency, both)) for name, both in lines.items()}
+    times = {name: map(fmt.latency, both) for name, both in lines.items()}
     decided = verdict.outcome(result) in ("faster", "slower")  # else the model's verdict stands: 'too noisy to tell'
     answer = fmt.ratio(requests[0] / requests[1]) if decided else verdict.speedup(result)
-    share = fmt.percent(model[0] / requests[0])
+    share = fmt.percent(result.latencies["eager"] / requests[0])
     meaning = f"{share} of an eager request is the model, and compiling does not change the rest."
-    return Part(f"A whole request: {answer}", [meaning], _table(_variant_heads(result), times))
+    return Part(f"A whole request: {answer}", [meaning], _table(_sides(result)[0], times))
 
 
 def guide(result: RunResult) -> Part | None:
