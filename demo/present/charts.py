@@ -40,7 +40,7 @@ def trace(result: RunResult) -> go.Figure | None:
             name=name.lower(),
             x=list(range(1, len(side.wall_seconds) + 1)),
             y=[time * scale for time in side.wall_seconds],
-            text=[fmt.latency(time) for time in side.wall_seconds],
+            text=list(map(fmt.latency, side.wall_seconds)),
             mode="markers",
             marker={"color": colour, "size": 5, "symbol": shape, "opacity": 0.75},
             hovertemplate="call %{x}: %{text}",
@@ -67,22 +67,18 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     if not rows:
         return None
     names: list[str] = []
-    seconds: list[float | None] = []
-    texts: list[str] = []
     for row in rows:
-        name = escape(fmt.shorten(row.model, 18)) + (" †" if published.notes_of(row) else "")
-        names += [name, "compiled"]
-        pair = (row.eager_seconds, row.compiled_seconds)
-        seconds += pair
-        texts += ["out of memory" if value is None else fmt.latency(value) for value in pair]
+        names += [escape(fmt.shorten(row.model, 18)) + " †" * bool(published.notes_of(row)), "compiled"]
+    seconds = [value for row in rows for value in (row.eager_seconds, row.compiled_seconds)]
+    texts = ["out of memory" if value is None else fmt.latency(value) for value in seconds]
+    for number, row in enumerate(rows):
         if row.speedup is not None:
-            texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
+            texts[2 * number + 1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
     scale, unit = time_scale(seconds)
     lengths = [(value or 0.0) * scale for value in seconds]
     places = [bar + 0.5 * (bar // 2) for bar in range(len(names))]  # a gap after each pair
     colours = [EAGER, COMPILED] * len(rows)
-    figure = go.Figure()
-    figure.add_bar(orientation="h", y=places, x=lengths, width=0.74, marker={"color": colours})
+    figure = go.Figure(go.Bar(orientation="h", y=places, x=lengths, width=0.74, marker={"color": colours}))
     for place, length, text in zip(places, lengths, texts, strict=True):
         figure.add_annotation(x=length, y=place, text=text, xshift=8)
     figure.update_yaxes(tickvals=places, ticktext=names, tickfont={"size": NAME_SIZE}, range=[places[-1] + 0.6, -0.6])
@@ -154,25 +150,21 @@ def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
     points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
     if not points:
         return None
-    opacity = [0.0 if speedup.verdict == "unsure" else 1.0 for _, speedup in points]  # not left out: carries the bar
+    places, known = zip(*points, strict=True)
+    opacity = [0.0 if speedup.verdict == "unsure" else 1.0 for speedup in known]  # not left out: carries the bar
+    ends = [speedup.high - speedup.ratio for speedup in known], [speedup.ratio - speedup.low for speedup in known]
     figure = go.Figure()
     figure.add_scatter(
-        x=[speedup.ratio for _, speedup in points],
-        y=[place for place, _ in points],
+        x=[speedup.ratio for speedup in known],
+        y=places,
         mode="markers",
         marker={"color": COMPILED, "size": 13, "opacity": opacity},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [speedup.high - speedup.ratio for _, speedup in points],
-            "arrayminus": [speedup.ratio - speedup.low for _, speedup in points],
-            **{"color": TEXT, "thickness": 2, "width": 6},
-        },
+        error_x={"array": ends[0], "arrayminus": ends[1], "color": TEXT, "thickness": 2, "width": 6},
     )
     for place, name in enumerate(runs):
         figure.add_annotation(text=name, x=0, xref="paper", xshift=-6, y=place, yanchor="bottom", yshift=6)
     figure.add_vline(x=1, line={"color": LINE, "width": 2}, layer="below")
-    reach = 1.05 * max(max(speedup.high, 1 / speedup.low) for _, speedup in points)
+    reach = 1.05 * max(max(speedup.high, 1 / speedup.low) for speedup in known)
     outer = max((step for step in TICKS if step < reach), default=reach)
     inner = min(TICKS, key=lambda step: abs(math.log(step**2 / outer)))  # about halfway to 1 on this axis
     ticks = sorted({1.0, outer, 1 / outer, inner, 1 / inner})
@@ -213,12 +205,11 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
     if not cells:
         return None
     columns = list(dict.fromkeys(cell.column for cell in cells))
+    groups = list(dict.fromkeys(cell.group for cell in cells))
     lines: dict[tuple[str, str], dict[str, HeatCell]] = {}  # by group and row; a group's title is a line of its own
-    for group in dict.fromkeys(cell.group for cell in cells):
-        lines[group, ""] = {}
-        for cell in cells:
-            if cell.group == group:
-                lines.setdefault((group, cell.row), {})[cell.column] = cell
+    for cell in sorted(cells, key=lambda cell: groups.index(cell.group)):
+        lines.setdefault((cell.group, ""), {})
+        lines.setdefault((cell.group, cell.row), {})[cell.column] = cell
     rows = [[line.get(column) for column in columns] for line in lines.values()]
     figure = go.Figure()
     figure.add_heatmap(
@@ -298,11 +289,9 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
     figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0)
     figure.update_yaxes(type="log", range=[low, high], dtick=1, ticksuffix=" s", showgrid=True)
     words = [
-        f"{way.name}: {fmt.duration(way.start)} to the first answer, then {fmt.latency(way.seconds)} a call"
-        for way in ways
+        f"{way.name}: first answer in {fmt.duration(way.start)}, a call {fmt.latency(way.seconds)}" for way in ways
     ]
-    title = "Total time by number of calls"
-    return layout(figure, title, [TOTAL_WHY, *source], words, left=62, right=12, plot=260)
+    return layout(figure, "Total time by number of calls", [TOTAL_WHY, *source], words, left=62, right=12, plot=260)
 
 
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
@@ -332,10 +321,7 @@ def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go
     figure.update_layout(barmode="stack")
     figure.update_yaxes(range=[len(ways) - 0.6, -0.8], showticklabels=False)
     figure.update_xaxes(range=[0, max(totals.values()) * scale], nticks=5, showgrid=True, zeroline=True)
-    words = [
-        f"{name}: {', '.join(f'{part} {fmt.latency(seconds)}' for part, seconds in ways[name].items())}"
-        for name in ways
-    ]
+    steps = {name: [f"{part} {fmt.latency(one)}" for part, one in times.items()] for name, times in ways.items()}
+    words = [f"{name}: {', '.join(texts)}" for name, texts in steps.items()]
     below = [f"In one process, from the left: {', '.join(parts)}. Over what an earlier process left", *source]
-    title = f"Start to first answer, {unit}"
-    return layout(figure, title, below, words, left=8, right=72, plot=46 * len(ways))
+    return layout(figure, f"Start to first answer, {unit}", below, words, left=8, right=72, plot=46 * len(ways))

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from demo.core import format as fmt
 from demo.core.measurement import Compilation, CompileCost, GraphBreak, Measurement
+from demo.core.options import OPTIONS, PUBLISHED_CALLS
 from demo.core.result import FIRST_TOKEN, RunResult
 from demo.present import naming, verdict
-from demo.present.guide_comparison import compare_with_guide
+from demo.store import published
 from demo.tasks.registry import BY_NAME
 from demo.tasks.text import same_tokens
 
@@ -340,10 +341,41 @@ def request(result: RunResult) -> Part | None:
     return Part(f"A whole request: {answer}", [meaning], _table(_sides(result)[0], times))
 
 
+# ---- the Transformers guide on torch.compile
+
+
 def guide(result: RunResult) -> Part | None:
-    """Returns a comparison with the Transformers guide on torch.compile; None if the guide has no such run."""
-    texts = compare_with_guide(result)
-    return Part("Compared with the published table", texts) if texts else None
+    """Returns a comparison of the speed-up with the guide's, and how the settings differ.
+
+    Example: 'On the A100 with torch 2.0.1 the guide saw 1.52×.' Returns None if no row of the guide has the run's
+    checkpoint, mode and batch size, and for a run without a speed-up, unless the run ran out of memory.
+    """
+    spec, machine = result.spec, result.environment
+    here = "out of memory" if result.status == "out_of_memory" else verdict.speedup_in_full(result)
+    texts = []
+    for row in published.guide_rows():
+        if here and (row.checkpoint, row.mode, row.batch_size) == (spec.checkpoint, spec.mode, spec.batch_size):
+            there = "out of memory" if row.speedup is None else fmt.ratio(row.speedup)
+            texts.append(f"On the {row.gpu} with torch {row.torch} the guide saw {there}.")
+    if not texts:
+        return None
+    torch = machine.torch if machine is not None else "–"
+    texts.append(f"Here: {here}, with torch {torch} on {naming.where(result)}.")
+    guides = {"dtype": "float32", "weights": "pretrained", "channels_last": False, "graph_break": False}
+    for name, theirs in guides.items():
+        if (ours := getattr(spec, name)) != theirs:
+            words = f"{naming.value_text(ours)} here, {naming.value_text(theirs)} in the guide"
+            texts.append(f"{OPTIONS[name].label}: {words}.")
+    if machine is not None and "sdpa" in machine.settings.get("attention", ""):
+        words = "SDPA here, plain (eager) in the guide of 2023. --attention eager compares like with like."
+        texts.append(f"Attention: {words}")
+    if spec.device == "cpu":
+        texts.append("This run used the CPU; the guide measured GPUs. Their latencies cannot be compared.")
+    texts.append(
+        f"The guide took two means of {PUBLISHED_CALLS} calls, with the Transformers of 2023 and a picture of "
+        "640 × 480 pixels; its A100 may have used TF32."
+    )
+    return Part("Compared with the published table", texts)
 
 
 FOLDS = {

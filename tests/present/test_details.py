@@ -13,7 +13,6 @@ from demo.core.options import OWN_MODEL, RunSpec
 from demo.core.outputs import Parity, Predictions
 from demo.core.result import RunResult
 from demo.present import details, markdown, naming
-from demo.present.guide_comparison import compare_with_guide
 
 EVERYTHING = """48 timed calls of each
 A call 12.2 ms 6.12 ms median of this process 12.2 ms 6.12 ms
@@ -161,7 +160,7 @@ def vit(**changes: Any) -> RunResult:
 
 def test_a_run_without_a_counterpart_is_not_compared_with_the_guide() -> None:
     for result in (ok_result(), vit(batch_size=8), failed_result(status="cancelled", spec=vit().spec)):
-        assert compare_with_guide(result) == []
+        assert details.guide(result) is None
 
 
 @pytest.mark.parametrize(
@@ -177,6 +176,6 @@ def test_a_run_without_a_counterpart_is_not_compared_with_the_guide() -> None:
 def test_a_difference_to_the_guide_is_named(changes: dict[str, Any], attention: str, words: str) -> None:
     def texts(changes: dict[str, Any], attention: str) -> str:
         machine = dataclasses.replace(GPU, settings={"attention": attention})
-        return " ".join(compare_with_guide(dataclasses.replace(vit(**changes), environment=machine)))
+        return " ".join(details.guide(dataclasses.replace(vit(**changes), environment=machine)).sentences)
 
     assert words in texts(changes, attention) and words not in texts({}, "eager")

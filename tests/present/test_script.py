@@ -26,7 +26,7 @@ from demo.store.history import History
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENE = ROOT / "assets" / "examples" / "shapes-scene-1.png"
-HOSTILE = '\'\'\'"""\n$then ${mode} $\nimport os; os.abort() \\\' \u202e{0} %s \ud800'
+HOSTILE = "'''\"\"\"\n$then ${mode} $\nimport os; os.abort() \\' \u202e{0} %s \ud800"
 EVERYTHING = {
     "channels_last": True, "threads": 2, "dtype": "tf32", "mode": "max-autotune",
     "device": "cuda", "batch_size": 16, "freezing": True,
