@@ -19,6 +19,7 @@ APPLIED = (
     *("compiler", "scope", "freezing", "prompt", "tokens"),
 )
 """The options that the program applies. A run that sets any other option gets no program, timing options aside."""
+DYNAMIC = {"auto": [], "on": ["dynamic=True"], "off": ["dynamic=False"]}
 TITLE = '"""Times a model eager and compiled, in turns. `python -m demo run` has the interval of their ratio, too."""\n'
 HEAD = """
 import statistics
@@ -182,26 +183,26 @@ def _model_code(spec: RunSpec) -> dict[str, str]:
     if spec.task == OWN_MODEL:
         file, function = catalog.own_model_parts(spec.checkpoint)
         return {"file": literal(file.name), "function": literal(function)}
-    entry, random = catalog.find(spec.checkpoint), spec.weights == "random"
-    source = config = literal(spec.checkpoint)
+    random, name = spec.weights == "random", literal(spec.checkpoint)
     kind = "AutoModelForZeroShotObjectDetection" if spec.text else BY_NAME[spec.task].auto_classes[0]
-    if entry is not None:
-        kind, folder = entry.auto_class, _path(catalog.config_folder(entry))
-        source = folder if entry.bundled or random else source
-        config = folder if needs_folder(spec) else config
-    revision, keys = entry.revision if entry else None, literal(catalog.KEY_MAPPINGS.get(spec.checkpoint))
-    given = f"source, key_mapping={keys}, use_safetensors={None if revision else True}, **files"
-    make = "from_config(" if random else f"from_pretrained({given}, config="
-    values = {"source": source, "config": config, "revision": literal(revision or "main")}
-    return values | {"model": f"{kind}.{make}config, dtype=DTYPE)"}
+    entry = catalog.find(spec.checkpoint) or catalog.Checkpoint(spec.checkpoint, spec.task, "", "", kind)
+    config = _path(catalog.config_folder(entry)) if needs_folder(spec) else name
+    weights = f"key_mapping={catalog.KEY_MAPPINGS.get(spec.checkpoint)}, use_safetensors={not entry.revision or None}"
+    load = "from_config(" if random else f"from_pretrained(source, {weights}, **files, config="
+    return {
+        "source": config if random or entry.bundled else name,
+        "config": config,
+        "revision": literal(entry.revision or "main"),
+        "model": f"{entry.auto_class}.{load}config, dtype=DTYPE)",
+    }
 
 
 def needs_folder(spec: RunSpec) -> bool:
     """Returns whether the program of `script` reads files of this project, and so must start in its folder."""
     one = catalog.find(spec.checkpoint)
     # a config of this project stands in for one that asks for timm, or has nulls in the revision that is used
-    own_config = one is not None and (one.id in catalog.KEY_MAPPINGS or one.revision is not None)
-    return one is not None and (one.bundled or spec.weights == "random" or own_config)
+    own = one is not None and (one.bundled or one.revision is not None or one.id in catalog.KEY_MAPPINGS)
+    return own or (one is not None and spec.weights == "random")
 
 
 def loading_lines(package: Path) -> str:
@@ -223,9 +224,8 @@ def _compile_lines(spec: RunSpec, arguments: str) -> str:
     """Returns the lines that make `compiled` of `model`. `arguments`: the positional ones of an exported model."""
     if spec.compiler == "aot":
         return Template(AOT).substitute(mode=literal(spec.mode), arguments=arguments)
-    dynamic = {"auto": [], "on": ["dynamic=True"], "off": ["dynamic=False"]}[spec.dynamic]
     mode = [f"mode={literal(spec.mode)}"] * (spec.mode != "default")
-    options = [*mode, *["fullgraph=True"] * spec.fullgraph, *dynamic]
+    options = [*mode, *["fullgraph=True"] * spec.fullgraph, *DYNAMIC[spec.dynamic]]
     if spec.scope == "layers":
         return f"\nfor layer in model_layers:  # the repeated ones\n    layer.compile({', '.join(options)})"
     return f"\ncompiled = torch.compile({', '.join(['model', *options])})"
