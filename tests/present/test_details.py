@@ -84,23 +84,18 @@ def test_equal_hints_of_breaks_stand_once_with_their_page() -> None:
     assert GraphBreak("print", "", number="GB0059/../x").page == ""
 
 
-@pytest.mark.parametrize(
-    ("compilation", "costs"),
-    [
-        (Compilation(0.5, "warm", 1, cold=CompileCost(6.0, {})), {"cold": 6.0, "warm": 0.5}),
-        (Compilation(5.5, "off", 1), {"cold": 5.5}),
-        (Compilation(4.5, "cold", 1, partly=True, warm=CompileCost(0.5, {})), {"partly": 4.5, "warm": 0.5}),
-        (Compilation(4.5, "cold", 1, partly=True, cold=CompileCost(17.0, {})), {"cold": 17.0}),
-    ],
-    ids=["kept", "no cache", "partly filled", "partly filled, known from nothing"],
-)
-def test_a_runs_own_first_call_counts_if_nothing_else_was_measured(
-    compilation: Compilation, costs: dict[str, float]
-) -> None:
-    assert compilation.known_costs == costs
+COLD = CompileCost(17.0, {})
+COSTS = [
+    (Compilation(0.5, "warm", 1, cold=COLD), {"cold": 17.0, "warm": 0.5}),
+    (Compilation(5.5, "off", 1), {"cold": 5.5}),
+    (Compilation(4.5, "cold", 1, partly=True, warm=CompileCost(0.5, {})), {"partly": 4.5, "warm": 0.5}),
+    (Compilation(4.5, "cold", 1, partly=True, cold=COLD), {"cold": 17.0}),
+]
 
 
-# ---- the outputs
+@pytest.mark.parametrize(("found", "costs"), COSTS, ids=["kept", "no cache", "partly filled", "known from nothing"])
+def test_a_runs_own_first_call_counts_if_nothing_else_was_measured(found: Compilation, costs: dict) -> None:
+    assert found.known_costs == costs
 
 
 @pytest.mark.parametrize(
@@ -128,18 +123,6 @@ def test_texts_differ_from_a_token_on(dtype: str, excused: bool) -> None:
     assert details.text_difference(result) == ""
 
 
-def test_a_whole_answer_is_the_prompt_and_a_step_for_each_further_token() -> None:
-    result = text_result()
-    first, step = result.comparisons["first_token"], result.latencies
-    assert result.answer_seconds == pytest.approx(
-        (first.eager_seconds + 3 * step["eager"], first.compiled_seconds + 3 * step["compiled"])
-    )
-    assert first.ratio == pytest.approx(1.6) and result.speedup.ratio == pytest.approx(2.0)
-
-
-# ---- the settings
-
-
 def test_the_threads_of_a_cpu_stand_once_in_a_runs_line() -> None:
     for changes, times in (({}, 1), ({"threads": 2}, 1), ({"device": "cuda"}, 0)):
         result = ok_result(spec=dataclasses.replace(ok_result().spec, **changes))
@@ -148,9 +131,6 @@ def test_the_threads_of_a_cpu_stand_once_in_a_runs_line() -> None:
 
 def test_a_model_of_ones_own_has_no_batch() -> None:
     assert "batch" not in naming.settings(RunSpec("/home/me/mine.py:build", OWN_MODEL, device="cpu"))
-
-
-# ---- the guide
 
 
 def vit(**changes: Any) -> RunResult:

@@ -2,12 +2,9 @@
 
 import ast
 import dataclasses
-import io
 import re
 import subprocess
 import sys
-import tokenize
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -113,18 +110,19 @@ def test_the_change_in_ones_own_code_is_a_line_or_two() -> None:
 # ---- texts from outside
 
 
-def code_of(text: str) -> set[str]:
-    """Every name, keyword and attribute of a script, without its texts."""
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return {token.string for token in tokens if token.type == tokenize.NAME}
-
-
-def constants(text: str) -> set[Any]:
-    return {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
+def taken_apart(program: str) -> tuple[str, set[Any]]:
+    """A program's code without its texts and numbers, and these."""
+    tree = ast.parse(program)
+    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    values = {node.value for node in constants}
+    for node in constants:
+        node.value = None
+    return ast.dump(tree), values
 
 
 QUERIES = RunSpec(HOSTILE, "object-detection", device="cpu", text=(HOSTILE, HOSTILE * 3))
 PROMPT = spec_of("a/b", TEXT_GENERATION, prompt=HOSTILE.encode(errors="ignore").decode())
+OWN = RunSpec(f"mine.py:{HOSTILE}", OWN_MODEL, device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -132,15 +130,17 @@ PROMPT = spec_of("a/b", TEXT_GENERATION, prompt=HOSTILE.encode(errors="ignore").
     [
         (QUERIES, HOSTILE, dataclasses.replace(QUERIES, checkpoint="a/b", text=("x", "y"))),
         (PROMPT, PROMPT.prompt, dataclasses.replace(PROMPT, prompt="x")),
+        (OWN, HOSTILE, dataclasses.replace(OWN, checkpoint="mine.py:build")),
     ],
-    ids=["queries", "prompt"],
+    ids=["queries", "prompt", "own model"],
 )
 def test_a_text_from_outside_stays_a_literal(spec: RunSpec, text: str, plain: RunSpec) -> None:
     environment = dataclasses.replace(ENVIRONMENT, device_name=HOSTILE, torch=HOSTILE)
     image = ImageInfo(HOSTILE, 10, 10, "00", "")
     program = script(ok_result(spec=spec, environment=environment, image=image, id=HOSTILE))
-    assert all(line.isprintable() for line in program.split("\n")) and text in constants(program)
-    assert code_of(program) == code_of(script(ok_result(spec=plain)))
+    code, values = taken_apart(program)
+    assert all(line.isprintable() for line in program.split("\n")) and text in values
+    assert code == taken_apart(script(ok_result(spec=plain)))[0]
 
 
 # ---- runs without a script
@@ -171,49 +171,40 @@ def test_the_command_prints_the_script_of_a_failed_run_for_a_report(tmp_path, mo
 # ---- scripts that run
 
 
-def program(result: RunResult) -> str:
-    return script(result).replace("min_run_time=0.25", "min_run_time=0.01")
+def lines_of(result: RunResult, folder: Path, before: str = "") -> list[str]:
+    """What a script prints that is started in `folder`, in a hurry. `before`: code that runs before it."""
+    program = before + script(result).replace("min_run_time=0.25", "min_run_time=0.01")
+    command = [sys.executable, "-I", "-c", program]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
-@pytest.fixture
-def output(monkeypatch, capsys) -> Callable[[RunResult, Path], str]:
-    """What a script prints in this process, with a torch.compile that gives the model back as it is."""
-
-    def run(result: RunResult, folder: Path) -> str:
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(torch, "compile", lambda model, **_: model)
-        with torch.enable_grad():  # puts back what the script switches off for its whole process
-            exec(compile(program(result), "run.py", "exec"), {"__name__": "__main__"})
-        return capsys.readouterr().out
-
-    return run
+NOT_COMPILED = "import torch; torch.compile = lambda model: model\n"
 
 
 def test_a_script_says_how_far_the_outputs_lie_apart() -> None:
-    """Started as a program, in the mode that compiles quickest."""
+    """In the mode that compiles quickest."""
     spec = spec_of("shapes-vit", batch_size=2, mode="lite")
-    command = [sys.executable, "-I", "-c", program(ok_result(spec=spec, image=info_of(SCENE)))]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    first, *both, ratio, outputs = done.stdout.splitlines()
+    first, *both, ratio, outputs = lines_of(ok_result(spec=spec, image=info_of(SCENE)), ROOT)
     assert first.startswith("First compiled call") and ratio.startswith("ratio ") and "2.00×" in ratio
     assert [line.split()[0] for line in both] == ["eager", "compiled"]
     assert all("ms a call, the middle half" in line for line in both)
     assert float(re.fullmatch(r"The outputs lie (\S+) apart at most\.", outputs)[1]) < 1e-3
 
 
-def test_a_script_writes_the_text_that_the_run_writes(output) -> None:
+def test_a_script_writes_the_text_that_the_run_writes() -> None:
     spec = spec_of("shapes-gemma", prompt="The picture shows", tokens=8)
     workload = text_generation.load(spec, torch.device("cpu"))
     with torch.no_grad():
         predictions = workload.predictions(workload.outputs(workload.model))
     assert len(set(predictions.token_ids)) > 3
-    lines = output(ok_result(spec=spec), ROOT).splitlines()
+    lines = lines_of(ok_result(spec=spec), ROOT, NOT_COMPILED)
     assert lines[-2:] == [f"eager {predictions.text!r}", f"compiled {predictions.text!r}"]
 
 
-def test_a_script_runs_a_model_of_ones_own_beside_it(tmp_path, output) -> None:
+def test_a_script_runs_a_model_of_ones_own_beside_it(tmp_path) -> None:
     lines = ["import torch", "def build():", "    return torch.nn.Linear(3, 2), torch.ones(5, 3)"]
     (tmp_path / "mine.py").write_text("\n".join(lines))
     spec = RunSpec(f"{tmp_path}/mine.py:build", OWN_MODEL, device="cpu")
-    assert "The outputs lie 0 apart" in output(ok_result(spec=spec), tmp_path)
+    assert "The outputs lie 0 apart" in lines_of(ok_result(spec=spec), tmp_path, NOT_COMPILED)[-1]
