@@ -105,6 +105,8 @@ def test_the_change_in_ones_own_code_is_a_line_or_two() -> None:
     chosen = change(spec_of("shapes-vit", mode="lite", dynamic="on"))
     assert chosen == 'model = torch.compile(model, mode="lite", dynamic=True)'
     assert change(spec_of("shapes-vit", scope="layers")).endswith("\n    layer.compile()")
+    packaged = change(spec_of("shapes-vit", **PACKAGED))
+    assert "export(model, (), kwargs=inputs)" in packaged and "\nmodel = torch._inductor.aoti_load" in packaged
 
 
 # ---- texts from outside

@@ -79,34 +79,23 @@ def test_the_stored_answer_without_breaks_stands_beside_it(seconds: float) -> No
 # ---- when compiling pays
 
 
-@pytest.mark.parametrize(
-    ("changes", "pays"),
-    [
-        ({}, "Pays after 20 000 calls from nothing, 2 000 with a kept cache"),
-        ({"compilation": SECOND}, "Pays after 20 000 calls from nothing, 2 000 with a kept cache"),
-        ({"compilation": PACKAGE}, "Pays after 20 000 calls from nothing, 2 000 with the package kept"),
-        ({"compilation": PARTLY}, "Pays after 2 000 calls from a partly filled cache"),
-        ({"compiled": measurement(0.004)}, "Never pays here"),
-        ({"parity": DIFFER}, NEVER_KNOWN),
-        (
-            {"parity": UNKNOWN, "compilation": PARTLY},
-            "Pays after 2 000 calls from a partly filled cache, if its outputs are right",
-        ),
-        ({"compilation": VOID}, "It was recompiled while it was timed: no figure holds"),
-        ({"compilation": None}, ""),
-    ],
-    ids=[
-        "both starts",
-        "a second press",
-        "a package",
-        "partly filled",
-        "slower",
-        "other outputs",
-        "outputs not compared",
-        "void",
-        "nothing compiled",
-    ],
-)
+PAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "both starts": ({}, "Pays after 20 000 calls from nothing, 2 000 with a kept cache"),
+    "a second press": ({"compilation": SECOND}, "Pays after 20 000 calls from nothing, 2 000 with a kept cache"),
+    "a package": ({"compilation": PACKAGE}, "Pays after 20 000 calls from nothing, 2 000 with the package kept"),
+    "partly filled": ({"compilation": PARTLY}, "Pays after 2 000 calls from a partly filled cache"),
+    "slower": ({"compiled": measurement(0.004)}, "Never pays here"),
+    "other outputs": ({"parity": DIFFER}, NEVER_KNOWN),
+    "outputs not compared": (
+        {"parity": UNKNOWN, "compilation": PARTLY},
+        "Pays after 2 000 calls from a partly filled cache, if its outputs are right",
+    ),
+    "void": ({"compilation": VOID}, "It was recompiled while it was timed: no figure holds"),
+    "nothing compiled": ({"compilation": None}, ""),
+}
+
+
+@pytest.mark.parametrize(("changes", "pays"), PAYS.values(), ids=PAYS)
 def test_each_known_start_has_its_break_even(changes: dict[str, Any], pays: str) -> None:
     result = ok_result(**{"compilation": BOTH} | changes)
     assert re.sub(r"\s", " ", verdict.worth(result)) == pays
