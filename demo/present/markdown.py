@@ -19,10 +19,9 @@ def of_run(result: RunResult) -> str:
     """Returns a run as Markdown: its verdict or why it has none, its settings and machine, and all its details."""
     answered = result.speedup if result.failure is None else None
     if answered is None:
-        failure = result.failure
-        answer = [f"**{naming.status(result)}.**", *((failure.message, failure.remedy) if failure else ())]
-        answer[1:] = map(escape_markdown, answer[1:])
-        paid: list[str] = []
+        failure, paid = result.failure, []
+        texts = (failure.message, failure.remedy) if failure else ()
+        answer = [f"**{naming.status(result)}.**", *map(escape_markdown, texts)]
     else:
         found = f"{verdict.speedup_in_full(result)}, 95 % confidence, {verdict.basis(answered)}."
         more = [verdict.noise(answered), verdict.without_breaks(result), verdict.quality_line(result)]

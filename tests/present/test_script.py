@@ -58,8 +58,8 @@ SPECS = [
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.checkpoint}-{spec.weights}")
 def test_a_program_is_short_and_complete(spec: RunSpec) -> None:
-    text = script(ok_result(spec=spec))
-    assert script(ok_result(spec=spec, image=info_of(SCENE))).count("\n") <= 60
+    text, of_scene = script(ok_result(spec=spec)), script(ok_result(spec=spec, image=info_of(SCENE)))
+    assert of_scene.count("\n") <= 60 and "start it in its folder" in of_scene
     nodes = list(ast.walk(ast.parse(text)))
     imported = {name.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for name in node.names}
     used = {node.id for node in nodes if isinstance(node, ast.Name)}

@@ -109,7 +109,9 @@ def test_wrong_outputs_stand_beside_the_speed_up_in_short() -> None:
 
 
 def test_no_break_even_stands_anywhere_if_it_is_not_known() -> None:
-    for result in (ok_result(compilation=BOTH, parity=DIFFER), ok_result(compilation=VOID)):
+    wrong = ok_result(compilation=BOTH, parity=DIFFER)
+    slower = dataclasses.replace(wrong, compiled=measurement(0.004))
+    for result in (wrong, slower, ok_result(compilation=VOID)):
         assert race.lines_of(result) == []
         assert "Break-even" not in markdown.section(details.costs(result))
 
