@@ -206,10 +206,9 @@ def needs_folder(spec: RunSpec) -> bool:
 
 
 def loading_lines(package: Path) -> str:
-    """Returns Python lines that load a run's AOTInductor package as `model`, which takes its inputs by name.
+    """Returns lines that load a package as `model`, which takes its inputs by name, without this project.
 
-    The lines need nothing of this project. They raise SystemExit if the package was built with another version of torch
-    or transformers, or on another processor.
+    They raise SystemExit if it was built with another version of torch or transformers, or on another processor.
     """
     return Template(PACKAGE).substitute(package=literal(str(package))).strip()
 

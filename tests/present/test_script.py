@@ -89,11 +89,12 @@ def test_a_program_is_short_and_complete(spec: RunSpec) -> None:
         ),
         (spec_of("shapes-vit", device="cuda", dtype="tf32"), ['= "cuda", torch.float32, True, ']),
         (spec_of("microsoft/conditional-detr-resnet-50"), ["key_mapping={", "use_safetensors=True"]),
+        (spec_of("microsoft/resnet-50", weights="random"), ['source, files = "assets/configs/microsoft--resnet-50"']),
         (spec_of("shapes-vit", **PACKAGED), ["AOTI_RUNTIME_CHECK_INPUTS"]),
         (spec_of("shapes-vit"), ["torch.set_num_threads(1)"]),
         (spec_of("someone/model", "object-detection", text=("a dog",)), ["AutoModelForZeroShotObjectDetection"]),
     ],
-    ids=["everything", "tf32", "key mapping", "package", "the threads that were used", "text queries"],
+    ids=["everything", "tf32", "key mapping", "random", "package", "the threads that were used", "text queries"],
 )
 def test_a_program_has_the_settings_of_its_run(spec: RunSpec, lines: list[str]) -> None:
     text = script(ok_result(spec=spec, environment=dataclasses.replace(ENVIRONMENT, threads=1)))
