@@ -28,7 +28,7 @@ _DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
 
 
 def trace(result: RunResult) -> go.Figure | None:
-    """Returns a scatter chart of the time of every call, eager and compiled, in order; None if no call was timed."""
+    """Returns a scatter chart of the time of every call, eager and compiled, in order."""
     sides = naming.variants(result)
     if not sides:
         return None
@@ -59,7 +59,7 @@ GPU_SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 
 
 def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a chart with two bars for each model: the times of an eager and of a compiled call. None without `rows`.
+    """Returns a chart with two bars for each model: the times of an eager and of a compiled call.
 
     All `rows` must have the same GPU, batch size and `subset` (published table). A call that ran out of memory has no
     bar.
@@ -67,13 +67,16 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     if not rows:
         return None
     names: list[str] = []
+    seconds: list[float | None] = []
+    texts: list[str] = []
     for row in rows:
-        names += [escape(fmt.shorten(row.model, 18)) + " †" * bool(published.notes_of(row)), "compiled"]
-    seconds = [value for row in rows for value in (row.eager_seconds, row.compiled_seconds)]
-    texts = ["out of memory" if value is None else fmt.latency(value) for value in seconds]
-    for number, row in enumerate(rows):
+        name = escape(fmt.shorten(row.model, 18)) + (" †" if published.notes_of(row) else "")
+        names += [name, "compiled"]
+        pair = (row.eager_seconds, row.compiled_seconds)
+        seconds += pair
+        texts += ["out of memory" if value is None else fmt.latency(value) for value in pair]
         if row.speedup is not None:
-            texts[2 * number + 1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
+            texts[-1] += f"  <b>{fmt.ratio(row.speedup)}</b>"
     scale, unit = time_scale(seconds)
     lengths = [(value or 0.0) * scale for value in seconds]
     places = [bar + 0.5 * (bar // 2) for bar in range(len(names))]  # a gap after each pair
@@ -100,7 +103,7 @@ def _source_lines(rows: Sequence[PublishedRow]) -> list[str]:
 
 
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a line chart of the mean speed-up by batch size, one line for each GPU; None if no row has a speed-up.
+    """Returns a line chart of the mean speed-up by batch size, one line for each GPU.
 
     The mean is geometric, over the models that ran. All `rows` must have the same `subset`, the name of their table.
     """
@@ -142,7 +145,7 @@ TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100)
 
 
 def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
-    """Returns a chart with a row for each run: its speed-up and 95 % interval. Returns None if no run has a speed-up.
+    """Returns a chart with a row for each run: its speed-up and 95 % interval.
 
     `runs` maps a label in HTML, one for each row, to the speed-up of the run; None leaves the row empty. A speed-up
     with the verdict 'unsure' is drawn as an interval without a point.
@@ -152,14 +155,17 @@ def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
         return None
     places, known = zip(*points, strict=True)
     opacity = [0.0 if speedup.verdict == "unsure" else 1.0 for speedup in known]  # not left out: carries the bar
-    ends = [speedup.high - speedup.ratio for speedup in known], [speedup.ratio - speedup.low for speedup in known]
     figure = go.Figure()
     figure.add_scatter(
         x=[speedup.ratio for speedup in known],
         y=places,
         mode="markers",
         marker={"color": COMPILED, "size": 13, "opacity": opacity},
-        error_x={"array": ends[0], "arrayminus": ends[1], "color": TEXT, "thickness": 2, "width": 6},
+        error_x={
+            "array": [speedup.high - speedup.ratio for speedup in known],
+            "arrayminus": [speedup.ratio - speedup.low for speedup in known],
+            **{"color": TEXT, "thickness": 2, "width": 6},
+        },
     )
     for place, name in enumerate(runs):
         figure.add_annotation(text=name, x=0, xref="paper", xshift=-6, y=place, yanchor="bottom", yshift=6)
@@ -289,9 +295,11 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
     figure.update_xaxes(type="log", range=[0, decades], dtick=1, tickformat="~s", tickangle=0)
     figure.update_yaxes(type="log", range=[low, high], dtick=1, ticksuffix=" s", showgrid=True)
     words = [
-        f"{way.name}: first answer in {fmt.duration(way.start)}, a call {fmt.latency(way.seconds)}" for way in ways
+        f"{way.name}: {fmt.duration(way.start)} to the first answer, then {fmt.latency(way.seconds)} a call"
+        for way in ways
     ]
-    return layout(figure, "Total time by number of calls", [TOTAL_WHY, *source], words, left=62, right=12, plot=260)
+    title = "Total time by number of calls"
+    return layout(figure, title, [TOTAL_WHY, *source], words, left=62, right=12, plot=260)
 
 
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
@@ -299,7 +307,7 @@ def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go
 
     `ways` maps the name of each way to the four parts of its bar, from left to right: the title of a part, such as
     'import', to its seconds. The times must be taken with a filled compile cache, since the chart's text says so.
-    `source`: further lines of the text below the chart. Returns None if `ways` is empty.
+    `source`: further lines of the text below the chart.
     """
     if not ways:
         return None
@@ -321,7 +329,9 @@ def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go
     figure.update_layout(barmode="stack")
     figure.update_yaxes(range=[len(ways) - 0.6, -0.8], showticklabels=False)
     figure.update_xaxes(range=[0, max(totals.values()) * scale], nticks=5, showgrid=True, zeroline=True)
-    steps = {name: [f"{part} {fmt.latency(one)}" for part, one in times.items()] for name, times in ways.items()}
-    words = [f"{name}: {', '.join(texts)}" for name, texts in steps.items()]
+    words = [
+        f"{name}: {', '.join(f'{part} {fmt.latency(seconds)}' for part, seconds in ways[name].items())}"
+        for name in ways
+    ]
     below = [f"In one process, from the left: {', '.join(parts)}. Over what an earlier process left", *source]
     return layout(figure, f"Start to first answer, {unit}", below, words, left=8, right=72, plot=46 * len(ways))

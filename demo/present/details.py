@@ -36,13 +36,13 @@ def _table(heads: Iterable[str], lines: Mapping[str, Iterable[object]]) -> Table
 
     A missing value (None or '') becomes '–'. A line without any value is left out. Returns None if no line is left.
     """
-    rows = {name: list(values) for name, values in lines.items()}
-    cells = [[name, *(str(value or "–") for value in values)] for name, values in rows.items() if any(values)]
+    rows = [[name, *values] for name, values in lines.items()]
+    cells = [[str(value or "–") for value in row] for row in rows if any(row[1:])]
     return (["", *heads], cells) if cells else None
 
 
 def _sides(result: RunResult) -> tuple[list[str], list[Measurement]]:
-    """Returns the names of the timed variants, which are heads of columns, and what was measured of each."""
+    """Returns the names of the timed variants, and what was measured of each."""
     variants = naming.variants(result)
     return [name for _, name, _ in variants], [side for _, _, side in variants]
 
@@ -51,7 +51,7 @@ def _sides(result: RunResult) -> tuple[list[str], list[Measurement]]:
 
 
 def calls(result: RunResult) -> Part | None:
-    """Returns statistics of the timed calls, and a text model's time to a first token; None without a speed-up."""
+    """Returns statistics of the timed calls, and a text model's time to a first token."""
     if result.speedup is None:
         return None
     heads, sides = _sides(result)
@@ -97,7 +97,7 @@ def _processes(result: RunResult) -> list[Row]:
 def why(result: RunResult) -> Part | None:
     """Returns where the time of a call goes: launching kernels, the longest kernels, and how near the roofline it is.
 
-    The roofline is the least time for the call's arithmetic and memory traffic. Returns None if none of this is known.
+    The roofline is the least time for the call's arithmetic and memory traffic.
     """
     heads, sides = _sides(result)
     busy = [side.busy_share for side in sides]
@@ -136,14 +136,16 @@ def _share(share: float | None) -> str:
 
 
 def compilation(result: RunResult) -> Part | None:
-    """Returns the graph breaks, fallbacks to eager, recompiles and CUDA graphs of a run; None if they are unknown."""
+    """Returns the graph breaks, fallbacks to eager, recompiles and CUDA graphs of a run."""
     found = result.compilation
     if found is None:
         return None
-    text = "One graph reads the prompt and one, a recompile to dynamo, writes a token: its input has another length."
-    texts = [text] if FIRST_TOKEN in result.further and found.recompiles else []
-    places = {"Graph break": found.graph_breaks, "Fallback to eager": found.fallbacks, "Recompile": found.recompiles}
-    rows = [row for kind, of_kind in places.items() for row in _places(kind, of_kind)]
+    texts = []
+    if FIRST_TOKEN in result.further and found.recompiles:
+        texts.append("One graph reads the prompt and one, which dynamo calls a recompile, writes a token.")
+    rows = _places("Graph break", found.graph_breaks)
+    rows += _places("Fallback to eager", found.fallbacks)
+    rows += _places("Recompile", found.recompiles)
     if found.recompiles_while_timing:
         rows.append(("Recompiles while timing", str(found.recompiles_while_timing), ""))
     if found.cudagraphs != "not asked":
@@ -166,9 +168,9 @@ def _how_compiled(result: RunResult, compiled: Compilation) -> str:
 
 
 def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
-    """Returns a row for each of `places` in the model's code: a name like 'Graph break 1', the place, torch's reason.
+    """Returns a row for each of `places` in the model's code: 'Graph break 1', the place, torch's reason.
 
-    The name begins with `kind`. torch's hints follow in a row of their own, unless an earlier place had the same hints.
+    torch's hints follow in a row of their own, unless an earlier place had the same.
     """
     rows, hints = [], set()
     for number, place in enumerate(places, 1):
@@ -184,11 +186,12 @@ def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
 
 
 def outputs(result: RunResult) -> Part | None:
-    """Returns whether the raw outputs of eager and compiled match, and their largest difference; None if unknown."""
+    """Returns whether the raw outputs of eager and compiled match, and their largest difference."""
     parity = result.parity
     if parity is None:
         return None
-    rows = [] if parity.max_abs_error is None else [("Largest difference", f"{parity.max_abs_error:.2g}", "")]
+    error = parity.max_abs_error
+    rows = [] if error is None else [("Largest difference", f"{error:.2g}", "")]
     return Part(f"Same output? {parity.verdict}", [parity.reason], rows=rows)
 
 
@@ -233,7 +236,7 @@ def caveats(result: RunResult) -> Part | None:
 
 
 def machine(result: RunResult) -> Part | None:
-    """Returns processor, memory, versions, torch's settings, and the load by other programs; None if not recorded."""
+    """Returns processor, memory, versions, torch's settings, and the load by other programs."""
     here = result.environment
     if here is None:
         return None
@@ -246,7 +249,7 @@ def machine(result: RunResult) -> Part | None:
     throttled = {reason for gpu in gpus for reason in gpu.throttle_reasons}
     others = _least_to_most((state.foreign_cpu for state in result.machine_states), fmt.percent)
     clocks = _least_to_most((gpu.sm_clock_hz for gpu in gpus), lambda clock: f"{clock / 1e6:.0f} MHz")
-    timing = f"Of these {fmt.duration(result.timing_seconds)} timing." if result.timing_seconds is not None else ""
+    timing = result.timing_seconds
     rows = [
         ("CPU", here.cpu, cores),
         ("Memory", fmt.size(here.memory_bytes), ""),
@@ -255,7 +258,11 @@ def machine(result: RunResult) -> Part | None:
         ("Processor kept busy by others", others, ""),
         ("GPU clock", clocks, ""),
         ("GPU throttled", ", ".join(sorted(throttled)), ""),
-        ("Whole run", fmt.duration(result.elapsed_seconds), timing),
+        (
+            "Whole run",
+            fmt.duration(result.elapsed_seconds),
+            f"Of these {fmt.duration(timing)} timing." if timing is not None else "",
+        ),
     ]
     return Part(f"Machine: {here.device_name}", rows=[row for row in rows if row[1]])
 
@@ -270,10 +277,9 @@ def _least_to_most(values: Iterable[float | None], write: Callable[[float], str]
 
 
 def costs(result: RunResult) -> Part | None:
-    """Returns what compiling costs, with a column for each known state of the compile cache, such as empty or filled.
+    """Returns what compiling costs, with a column for each known state of the compile cache.
 
-    The lines are the time of the first call, the parts of this time, and after how many calls compiling pays. Returns
-    None for a run without a speed-up.
+    Its lines are the first call, the parts of its time, and when compiling pays.
     """
     found = result.compilation
     if found is None or result.speedup is None:
@@ -281,8 +287,9 @@ def costs(result: RunResult) -> Part | None:
     known = found.known_costs
     measured = {"cold": found.cold, "warm": found.warm}
     starts = [measured.get(state) or CompileCost(seconds, {}) for state, seconds in known.items()]
-    names = [verdict.start_name(found, state) for state in known]
-    heads = [name + f", by run {cost.run_id}" * bool(cost.run_id) for name, cost in zip(names, starts, strict=True)]
+    heads = [verdict.start_name(found, state) for state in known]
+    for place, cost in enumerate(starts):
+        heads[place] += f", by run {cost.run_id}" if cost.run_id else ""
     paid = [verdict.break_even(result, seconds) for seconds in known.values()]
     lines: dict[str, Iterable[object]] = {
         "First call": map(fmt.duration, known.values()),
@@ -295,7 +302,7 @@ def costs(result: RunResult) -> Part | None:
 
 
 def memory(result: RunResult) -> Part | None:
-    """Returns the peak memory of eager and compiled; None if one is unknown, or if they differ by 2 % or less.
+    """Returns the peak memory of eager and compiled; None if they differ by 2 % or less.
 
     On a GPU the table also has the memory that torch's allocator reserved.
     """
@@ -320,7 +327,7 @@ def memory(result: RunResult) -> Part | None:
 def request(result: RunResult) -> Part | None:
     """Returns the time of a whole request: preparing the input, copying it, the model, and decoding the output.
 
-    Only the model's time differs between eager and compiled. Returns None if the other steps were not timed.
+    Only the model's time differs between eager and compiled.
     """
     around, requests, batch = result.end_to_end, result.request_seconds, result.spec.batch_size
     if around is None or requests is None:
@@ -347,14 +354,14 @@ def request(result: RunResult) -> Part | None:
 def guide(result: RunResult) -> Part | None:
     """Returns a comparison of the speed-up with the guide's, and how the settings differ.
 
-    Example: 'On the A100 with torch 2.0.1 the guide saw 1.52×.' Returns None if no row of the guide has the run's
-    checkpoint, mode and batch size, and for a run without a speed-up, unless the run ran out of memory.
+    None without a row of the guide with the run's checkpoint, mode and batch size.
     """
     spec, machine = result.spec, result.environment
     here = "out of memory" if result.status == "out_of_memory" else verdict.speedup_in_full(result)
     texts = []
+    same = (spec.checkpoint, spec.mode, spec.batch_size)
     for row in published.guide_rows():
-        if here and (row.checkpoint, row.mode, row.batch_size) == (spec.checkpoint, spec.mode, spec.batch_size):
+        if here and (row.checkpoint, row.mode, row.batch_size) == same:
             there = "out of memory" if row.speedup is None else fmt.ratio(row.speedup)
             texts.append(f"On the {row.gpu} with torch {row.torch} the guide saw {there}.")
     if not texts:
@@ -367,8 +374,9 @@ def guide(result: RunResult) -> Part | None:
             words = f"{naming.value_text(ours)} here, {naming.value_text(theirs)} in the guide"
             texts.append(f"{OPTIONS[name].label}: {words}.")
     if machine is not None and "sdpa" in machine.settings.get("attention", ""):
-        words = "SDPA here, plain (eager) in the guide of 2023. --attention eager compares like with like."
-        texts.append(f"Attention: {words}")
+        texts.append(
+            "Attention: SDPA here, plain (eager) in the guide of 2023. --attention eager compares like with like."
+        )
     if spec.device == "cpu":
         texts.append("This run used the CPU; the guide measured GPUs. Their latencies cannot be compared.")
     texts.append(

@@ -16,7 +16,7 @@ DRAWN_ONLY = (
 
 
 def of_run(result: RunResult) -> str:
-    """Returns a run as Markdown: its verdict or why it has none, its settings and machine, and all its details."""
+    """Returns a run as Markdown: its verdict, or why it has none, and details."""
     answered = result.speedup if result.failure is None else None
     if answered is None:
         failure, paid = result.failure, []
@@ -34,7 +34,7 @@ def of_run(result: RunResult) -> str:
 
 
 def of_predictions(result: RunResult) -> list[str]:
-    """Returns sentences: whether eager and compiled predict the same, and a warning if predictions may mean nothing."""
+    """Returns sentences: whether eager and compiled predict the same, and if predictions may mean nothing."""
     image = result.image
     beyond = bool(result.predictions) and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None)
     texts = details.agreement(result), DRAWN_ONLY if beyond else "", details.text_difference(result)

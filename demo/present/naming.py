@@ -75,7 +75,7 @@ def run_settings(result: RunResult) -> str:
 
 
 def settings_list(spec: RunSpec) -> list[str]:
-    """Returns batch size, mode and dtype, then most options that differ from their defaults, on-off options last."""
+    """Returns batch size, mode and dtype, then most options not at their default, switches last."""
     parts = [f"batch {spec.batch_size}"] if spec.unit != "call" else []
     parts += [spec.mode, spec.dtype]
     switches = []

@@ -21,7 +21,7 @@ VARIANTS: tuple[Variant, ...] = ("eager", "compiled")
 
 
 def label_colours(labels: Iterable[str]) -> dict[str, str]:
-    """Returns a colour for each label, whatever the order of `labels`. Beyond eight labels some share a colour."""
+    """Returns a colour for each label, whatever their order. Beyond eight labels some share a colour."""
     return {label: LABELS[place % len(LABELS)] for place, label in enumerate(sorted(set(labels)))}
 
 
@@ -175,7 +175,7 @@ def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
 
 @lru_cache(maxsize=64)
 def font_for(size: int, bold: bool = False) -> Font:
-    """Returns the page's font, which is part of gradio; without gradio, Pillow's default font. `size` is in pixels."""
+    """Returns the page's font, from gradio; without gradio, Pillow's default font. `size` is in pixels."""
     name = f"gradio/templates/frontend/static/fonts/IBMPlexSans/IBMPlexSans-{'Bold' if bold else 'Regular'}.woff2"
     try:
         return ImageFont.truetype(str(metadata.distribution("gradio").locate_file(name)), size)

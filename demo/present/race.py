@@ -56,7 +56,7 @@ class Line:
     """The line of eager or of compiled in the chart of a race. Times are in seconds from the start of the race."""
 
     kind: str
-    """CSS classes: 'eager', 'compiled', or 'compiled kept' for compiled with a compile cache that was filled before."""
+    """CSS classes: 'eager', 'compiled', or 'compiled kept' with a compile cache that was filled before."""
     name: str
     words: str
     """Text after `name`: 'pays after about 20 000 calls', '4 200 calls', 'is warming up'."""
@@ -76,14 +76,14 @@ class Line:
 
 
 def file(result: RunResult) -> str:
-    """Returns the race of a result as the text of an SVG file. Raises BadInput for a result without a race."""
+    """Returns the race of a result as the text of an SVG file. Raises BadInput without one."""
     if not (picture := of_result(result, source=source_of(result))):
         raise BadInput(NO_RACE)
     return picture
 
 
 def source_of(result: RunResult) -> str:
-    """Returns settings, device and day: 'shapes-vit · batch 4 · default · float32 · Tesla T4 · 2026-11-21'."""
+    """Returns 'shapes-vit · batch 4 · default · float32 · Tesla T4 · 2026-11-21'."""
     return f"{naming.run_line(result)} · {naming.where(result)} · {result.started_at[:10]}"
 
 
@@ -134,7 +134,7 @@ def horizon(lines: Sequence[Line]) -> float:
 
 
 def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
-    """Returns the race of a run in progress as SVG, in real time since compiling began. `size`: a key of `WIDTHS`."""
+    """Returns the race of a run in progress as SVG, in real time. `size`: a key of `WIDTHS`."""
     now, first = progress.racing_seconds or 0.0, progress.first_seconds
     waits = f"compiling for {fmt.duration(now)}" if now else "comes next"
     if first is not None:

@@ -18,9 +18,9 @@ APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),
     *("compiler", "scope", "freezing", "prompt", "tokens"),
 )
-"""The options that the program applies. A run that sets any other option gets no program, timing options aside."""
+"""Options that a program applies. A run that sets another one gets no program, timing aside."""
 DYNAMIC = {"auto": [], "on": ["dynamic=True"], "off": ["dynamic=False"]}
-TITLE = '"""Times a model eager and compiled, in turns. `python -m demo run` has the interval of their ratio, too."""\n'
+TITLE = '"""Times a model eager and compiled, in turns."""\n'
 HEAD = """
 import statistics
 import time
@@ -115,7 +115,7 @@ import os
 options = torch._inductor.list_mode_options($mode)
 program = torch.export.export(model, $arguments, kwargs=inputs)
 torch._inductor.aoti_compile_and_package(program, package_path="model.pt2", inductor_configs=options)
-os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers inputs of other sizes with wrong numbers
+os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers other inputs with wrong numbers
 compiled = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process"""
 OUTPUTS = """
 outputs = (torch.utils._pytree.tree_leaves(run(one)) for one in (model, compiled))
@@ -138,15 +138,15 @@ here["processor"] = f"{platform.machine()} {torch.backends.cpu.get_cpu_capabilit
 if here != {name: built.get(name) for name in here}:
     raise SystemExit(f"{package} was built for {built}, and this is {here}: build it here.")
 importlib.import_module(built["outputs"])  # the class of what the model returns
-os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers inputs of another size or dtype with wrong numbers
+os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers other inputs with wrong numbers
 model = AOTICompiledModel(loader(package, "model", False, 1, -1))"""
 
 
 def script(result: RunResult) -> str:
     """Returns a program that times the model of `result` again, eager and compiled in turns, and compares the outputs.
 
-    The program of a failed run fails the same way, for a bug report. Raises BadInput for a run with random weights and
-    a text or prompt, and for a run that sets an option outside `APPLIED`, except options that only change the timing.
+    The program of a failed run fails the same way, for a bug report. Raises BadInput for random weights with a text,
+    and for an option outside `APPLIED` that changes more than the timing.
     """
     spec, image = result.spec, result.image
     for name in spec.departures():
@@ -179,7 +179,7 @@ def script(result: RunResult) -> str:
 
 
 def _model_code(spec: RunSpec) -> dict[str, str]:
-    """Returns the values of the blocks `OWN` and `MODEL`. They load the model as `demo.backend.models` does."""
+    """Returns the values of `OWN` and `MODEL`, which load the model as `demo.backend.models` does."""
     if spec.task == OWN_MODEL:
         file, function = catalog.own_model_parts(spec.checkpoint)
         return {"file": literal(file.name), "function": literal(function)}
@@ -200,9 +200,11 @@ def _model_code(spec: RunSpec) -> dict[str, str]:
 def needs_folder(spec: RunSpec) -> bool:
     """Returns whether the program of `script` reads files of this project, and so must start in its folder."""
     one = catalog.find(spec.checkpoint)
+    if one is None:
+        return False
     # a config of this project stands in for one that asks for timm, or has nulls in the revision that is used
-    own = one is not None and (one.bundled or one.revision is not None or one.id in catalog.KEY_MAPPINGS)
-    return own or (one is not None and spec.weights == "random")
+    own_config = one.revision is not None or one.id in catalog.KEY_MAPPINGS
+    return one.bundled or spec.weights == "random" or own_config
 
 
 def loading_lines(package: Path) -> str:
@@ -220,7 +222,7 @@ def change(spec: RunSpec) -> str:
 
 
 def _compile_lines(spec: RunSpec, arguments: str) -> str:
-    """Returns the lines that make `compiled` of `model`. `arguments`: the positional ones of an exported model."""
+    """Returns the lines that make `compiled` of `model`. `arguments`: positional ones for an export."""
     if spec.compiler == "aot":
         return Template(AOT).substitute(mode=literal(spec.mode), arguments=arguments)
     mode = [f"mode={literal(spec.mode)}"] * (spec.mode != "default")

@@ -1,7 +1,7 @@
 """Writes the verdict of a run as plain text: whether compiled is faster, slower or the same, and when compiling pays.
 
-The 95 % interval of the speed-up decides. The verdict 'unsure' means that the measurement does not decide. A text is ''
-for a run that failed or has no speed-up.
+The 95 % interval of the speed-up decides. The verdict 'unsure' means that the measurement does not decide. Functions
+return '', or None, for a run that failed or has no speed-up.
 """
 
 from typing import Literal
@@ -42,7 +42,7 @@ WIDE = 0.1
 
 
 def outcome(result: RunResult) -> Literal["void", "faster", "slower", "same", "unsure"] | None:
-    """Returns the verdict of a run; None for a run that failed or has no speed-up.
+    """Returns the verdict of a run.
 
     'unsure': the measurement does not decide. 'void': the model was recompiled while timed, so the times mean nothing.
     """
@@ -76,7 +76,7 @@ def headline(result: RunResult) -> str:
 
 
 def headline_parts(result: RunResult) -> tuple[str, str, str] | None:
-    """Returns ('Compiled is', '1.44×', 'faster'); None for a run that failed or has no speed-up."""
+    """Returns ('Compiled is', '1.44×', 'faster')."""
     found = _comparison(result)
     if found is None:
         return None
@@ -99,7 +99,7 @@ def factor(interval: Interval) -> str:
 
 
 def answer(result: RunResult) -> str:
-    """Returns the verdict in short: '1.5× faster', 'no difference'; '' for a run that failed or has no speed-up.
+    """Returns the verdict in short: '1.5× faster', 'no difference'.
 
     Without a clear verdict: 'too noisy to tell' or so. In doubt: '3× faster (rough)', '3× faster (wrong outputs)'.
     """
@@ -126,7 +126,7 @@ def title(result: RunResult) -> str:
 
 
 def speedup(result: RunResult) -> str:
-    """Returns '1.44×' if compiled is faster, '0.80×' if slower, else the words of `answer`; '' without a speed-up."""
+    """Returns '1.44×' if compiled is faster, '0.80×' if slower, else the words of `answer`."""
     found = _comparison(result)
     if found is None or not (ratio := _ratio(found)):
         return answer(result)
@@ -169,7 +169,7 @@ def in_one_line(result: RunResult) -> str:
 
 
 def interval(result: RunResult) -> str:
-    """Returns 'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes, ...'; '' for a run without a speed-up.
+    """Returns 'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes, ...'.
 
     If compiled is slower, the text has the slow-down: 'slow-down 9.80 to 10.20×' is more precise than 'speed-up 0.10×'.
     """
@@ -201,7 +201,7 @@ def noise(found: Comparison) -> str:
 
 
 def quality_line(result: RunResult) -> str:
-    """Returns how reliable the speed-up is: 'Fair: it rests on 1 process.'; '' without a valid speed-up."""
+    """Returns how reliable the speed-up is: 'Fair: it rests on 1 process.'."""
     mark = quality(result)
     return f"{mark.mark.capitalize()}: {mark.reason}." if mark is not None else ""
 
