@@ -34,8 +34,7 @@ LIBRARIES = {
 
 
 def sources() -> list[Path]:
-    # A template is a program that runs elsewhere.
-    return [*sorted(file for file in (ROOT / "demo").rglob("*.py") if "_template" not in file.name), ROOT / "app.py"]
+    return [*sorted((ROOT / "demo").rglob("*.py")), ROOT / "app.py"]
 
 
 def _room(file: Path) -> str:

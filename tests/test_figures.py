@@ -20,7 +20,7 @@ from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.stats import Interval
-from demo.present import charts, details, guide_comparison, markdown, race, verdict
+from demo.present import charts, details, markdown, race, verdict
 from demo.present.script import script
 from demo.store import export
 from demo.sweep.grid import Cell, record
@@ -82,7 +82,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "script": script,
     "history": lambda result: " ".join(getattr(one, "text", one) for one in history_tab.row_of(result).values()),
     "compare": compare_tab,
-    "guide": lambda result: " ".join(guide_comparison.compare_with_guide(result)),
+    "guide": lambda result: " ".join(details.guide(result).sentences),
     "trace chart": lambda result: json.dumps(charts.trace(result).to_dict(), default=str, ensure_ascii=False),
     "race": race.of_result,
 }

@@ -28,7 +28,7 @@ _DOTS = {"eager": (EAGER, "circle"), "compiled": (COMPILED, "diamond")}
 
 
 def trace(result: RunResult) -> go.Figure | None:
-    """Returns a scatter chart of the time of every call, eager and compiled, in order; None if no call was timed."""
+    """Returns a scatter chart of the time of every call, eager and compiled, in order."""
     sides = naming.variants(result)
     if not sides:
         return None
@@ -40,7 +40,7 @@ def trace(result: RunResult) -> go.Figure | None:
             name=name.lower(),
             x=list(range(1, len(side.wall_seconds) + 1)),
             y=[time * scale for time in side.wall_seconds],
-            text=[fmt.latency(time) for time in side.wall_seconds],
+            text=list(map(fmt.latency, side.wall_seconds)),
             mode="markers",
             marker={"color": colour, "size": 5, "symbol": shape, "opacity": 0.75},
             hovertemplate="call %{x}: %{text}",
@@ -59,7 +59,7 @@ GPU_SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 
 
 def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a chart with two bars for each model: the times of an eager and of a compiled call. None without `rows`.
+    """Returns a chart with two bars for each model: the times of an eager and of a compiled call.
 
     All `rows` must have the same GPU, batch size and `subset` (published table). A call that ran out of memory has no
     bar.
@@ -81,8 +81,7 @@ def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
     lengths = [(value or 0.0) * scale for value in seconds]
     places = [bar + 0.5 * (bar // 2) for bar in range(len(names))]  # a gap after each pair
     colours = [EAGER, COMPILED] * len(rows)
-    figure = go.Figure()
-    figure.add_bar(orientation="h", y=places, x=lengths, width=0.74, marker={"color": colours})
+    figure = go.Figure(go.Bar(orientation="h", y=places, x=lengths, width=0.74, marker={"color": colours}))
     for place, length, text in zip(places, lengths, texts, strict=True):
         figure.add_annotation(x=length, y=place, text=text, xshift=8)
     figure.update_yaxes(tickvals=places, ticktext=names, tickfont={"size": NAME_SIZE}, range=[places[-1] + 0.6, -0.6])
@@ -104,7 +103,7 @@ def _source_lines(rows: Sequence[PublishedRow]) -> list[str]:
 
 
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a line chart of the mean speed-up by batch size, one line for each GPU; None if no row has a speed-up.
+    """Returns a line chart of the mean speed-up by batch size, one line for each GPU.
 
     The mean is geometric, over the models that ran. All `rows` must have the same `subset`, the name of their table.
     """
@@ -146,7 +145,7 @@ TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100)
 
 
 def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
-    """Returns a chart with a row for each run: its speed-up and 95 % interval. Returns None if no run has a speed-up.
+    """Returns a chart with a row for each run: its speed-up and 95 % interval.
 
     `runs` maps a label in HTML, one for each row, to the speed-up of the run; None leaves the row empty. A speed-up
     with the verdict 'unsure' is drawn as an interval without a point.
@@ -154,25 +153,24 @@ def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
     points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
     if not points:
         return None
-    opacity = [0.0 if speedup.verdict == "unsure" else 1.0 for _, speedup in points]  # not left out: carries the bar
+    places, known = zip(*points, strict=True)
+    opacity = [0.0 if speedup.verdict == "unsure" else 1.0 for speedup in known]  # not left out: carries the bar
     figure = go.Figure()
     figure.add_scatter(
-        x=[speedup.ratio for _, speedup in points],
-        y=[place for place, _ in points],
+        x=[speedup.ratio for speedup in known],
+        y=places,
         mode="markers",
         marker={"color": COMPILED, "size": 13, "opacity": opacity},
         error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [speedup.high - speedup.ratio for _, speedup in points],
-            "arrayminus": [speedup.ratio - speedup.low for _, speedup in points],
+            "array": [speedup.high - speedup.ratio for speedup in known],
+            "arrayminus": [speedup.ratio - speedup.low for speedup in known],
             **{"color": TEXT, "thickness": 2, "width": 6},
         },
     )
     for place, name in enumerate(runs):
         figure.add_annotation(text=name, x=0, xref="paper", xshift=-6, y=place, yanchor="bottom", yshift=6)
     figure.add_vline(x=1, line={"color": LINE, "width": 2}, layer="below")
-    reach = 1.05 * max(max(speedup.high, 1 / speedup.low) for _, speedup in points)
+    reach = 1.05 * max(max(speedup.high, 1 / speedup.low) for speedup in known)
     outer = max((step for step in TICKS if step < reach), default=reach)
     inner = min(TICKS, key=lambda step: abs(math.log(step**2 / outer)))  # about halfway to 1 on this axis
     ticks = sorted({1.0, outer, 1 / outer, inner, 1 / inner})
@@ -213,12 +211,11 @@ def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
     if not cells:
         return None
     columns = list(dict.fromkeys(cell.column for cell in cells))
+    groups = list(dict.fromkeys(cell.group for cell in cells))
     lines: dict[tuple[str, str], dict[str, HeatCell]] = {}  # by group and row; a group's title is a line of its own
-    for group in dict.fromkeys(cell.group for cell in cells):
-        lines[group, ""] = {}
-        for cell in cells:
-            if cell.group == group:
-                lines.setdefault((group, cell.row), {})[cell.column] = cell
+    for cell in sorted(cells, key=lambda cell: groups.index(cell.group)):
+        lines.setdefault((cell.group, ""), {})
+        lines.setdefault((cell.group, cell.row), {})[cell.column] = cell
     rows = [[line.get(column) for column in columns] for line in lines.values()]
     figure = go.Figure()
     figure.add_heatmap(
@@ -310,7 +307,7 @@ def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go
 
     `ways` maps the name of each way to the four parts of its bar, from left to right: the title of a part, such as
     'import', to its seconds. The times must be taken with a filled compile cache, since the chart's text says so.
-    `source`: further lines of the text below the chart. Returns None if `ways` is empty.
+    `source`: further lines of the text below the chart.
     """
     if not ways:
         return None
@@ -337,5 +334,4 @@ def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go
         for name in ways
     ]
     below = [f"In one process, from the left: {', '.join(parts)}. Over what an earlier process left", *source]
-    title = f"Start to first answer, {unit}"
-    return layout(figure, title, below, words, left=8, right=72, plot=46 * len(ways))
+    return layout(figure, f"Start to first answer, {unit}", below, words, left=8, right=72, plot=46 * len(ways))

@@ -4,14 +4,15 @@ The page, the terminal and the Markdown export format these parts. A function th
 has no data for it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from demo.core import format as fmt
-from demo.core.measurement import Compilation, GraphBreak
+from demo.core.measurement import Compilation, CompileCost, GraphBreak, Measurement
+from demo.core.options import OPTIONS, PUBLISHED_CALLS
 from demo.core.result import FIRST_TOKEN, RunResult
 from demo.present import naming, verdict
-from demo.present.guide_comparison import compare_with_guide
+from demo.store import published
 from demo.tasks.registry import BY_NAME
 from demo.tasks.text import same_tokens
 
@@ -30,31 +31,34 @@ class Part:
     rows: Sequence[Row] = ()
 
 
-def _table(heads: Iterable[str], lines: Mapping[str, Sequence[object]]) -> Table | None:
+def _table(heads: Iterable[str], lines: Mapping[str, Iterable[object]]) -> Table | None:
     """Returns a table with the column titles `heads`. `lines` maps the name of a line to its value in each column.
 
     A missing value (None or '') becomes '–'. A line without any value is left out. Returns None if no line is left.
     """
-    cells = [[name, *(str(value or "–") for value in values)] for name, values in lines.items() if any(values)]
+    rows = [[name, *values] for name, values in lines.items()]
+    cells = [[str(value or "–") for value in row] for row in rows if any(row[1:])]
     return (["", *heads], cells) if cells else None
 
 
-def _variant_heads(result: RunResult) -> list[str]:
-    return [name for _, name, _ in naming.variants(result)]
+def _sides(result: RunResult) -> tuple[list[str], list[Measurement]]:
+    """Returns the names of the timed variants, and what was measured of each."""
+    variants = naming.variants(result)
+    return [name for _, name, _ in variants], [side for _, _, side in variants]
 
 
 # ---- the timed calls
 
 
 def calls(result: RunResult) -> Part | None:
-    """Returns statistics of the timed calls, and a text model's time to a first token; None without a speed-up."""
+    """Returns statistics of the timed calls, and a text model's time to a first token."""
     if result.speedup is None:
         return None
-    sides = [side for *_, side in naming.variants(result)]
+    heads, sides = _sides(result)
     batch, rate = result.spec.batch_size, f"{result.spec.unit}s/s"
     queued, clocks = [side.back_to_back for side in sides], [side.median_device_seconds for side in sides]
-    lines: dict[str, list[object]] = {
-        naming.COMPARISONS[result.main]: list(map(fmt.latency, result.latencies.values())),
+    lines: dict[str, Iterable[object]] = {
+        naming.COMPARISONS[result.main]: map(fmt.latency, result.latencies.values()),
         "median of this process": [fmt.latency(side.median_seconds) for side in sides],
         "p95": [fmt.latency(side.p95_seconds) for side in sides],
         "fastest": [fmt.latency(min(side.wall_seconds)) for side in sides],
@@ -66,13 +70,13 @@ def calls(result: RunResult) -> Part | None:
     rows = _processes(result)
     if first := result.comparisons.get(FIRST_TOKEN):
         name = naming.COMPARISONS[FIRST_TOKEN]
-        lines[name] = list(map(fmt.latency, first.latencies))
+        lines[name] = map(fmt.latency, first.latencies)
         words = f"The call that reads the prompt of {result.prompt_tokens} tokens, timed apart by the same protocol."
         rows.insert(0, (name, verdict.with_ends(fmt.ratio(first.ratio), first), words))
     if result.answer_seconds is not None:
-        lines["Whole answer"] = list(map(fmt.latency, result.answer_seconds))
+        lines["Whole answer"] = map(fmt.latency, result.answer_seconds)
     number = fmt.group_thousands(max(len(side.wall_seconds) for side in sides))
-    return Part(f"{number} timed calls of each", (), _table(_variant_heads(result), lines), rows)
+    return Part(f"{number} timed calls of each", (), _table(heads, lines), rows)
 
 
 def _processes(result: RunResult) -> list[Row]:
@@ -93,31 +97,27 @@ def _processes(result: RunResult) -> list[Row]:
 def why(result: RunResult) -> Part | None:
     """Returns where the time of a call goes: launching kernels, the longest kernels, and how near the roofline it is.
 
-    The roofline is the least time for the call's arithmetic and memory traffic. Returns None if none of this is known.
+    The roofline is the least time for the call's arithmetic and memory traffic.
     """
-    sides = [side for *_, side in naming.variants(result)]
+    heads, sides = _sides(result)
     busy = [side.busy_share for side in sides]
     launching = [side.launch_seconds and side.launch_seconds / side.median_seconds for side in sides]
-    counted = [side.profile and fmt.group_thousands(round(side.profile.kernels)) for side in sides]
-    lines: dict[str, list[object]] = {
-        "launching kernels": list(map(_share, launching)),
-        ("operators a call, fused ones not counted" if not any(busy) else "kernels a call"): list(counted),
-        "GPU busy": list(map(_share, busy)),
+    lines: dict[str, Iterable[object]] = {
+        "launching kernels": map(_share, launching),
+        ("kernels a call" if any(busy) else "operators a call, fused ones not counted"): [
+            side.profile and fmt.group_thousands(round(side.profile.kernels)) for side in sides
+        ],
+        "GPU busy": map(_share, busy),
         "of the roofline's speed": [_share(result.roofline_share(side)) for side in sides],
     }
-    table = _table(_variant_heads(result), lines)
+    table, rows = _table(heads, lines), []
     if table is None:
         return None
-    rows = [
-        (
-            f"{variant}, longest {number}",
-            f"{fmt.latency(kernel.seconds)}, {fmt.percent(kernel.share)}",
-            f"{kernel.name}, {fmt.group_thousands(round(kernel.launches))} a call.",
-        )
-        for _, variant, side in naming.variants(result)
-        if side.profile is not None
-        for number, kernel in enumerate(side.profile.longest, 1)
-    ]
+    for variant, side in zip(heads, sides, strict=True):
+        for number, kernel in enumerate(side.profile.longest if side.profile is not None else (), 1):
+            took = f"{fmt.latency(kernel.seconds)}, {fmt.percent(kernel.share)}"
+            what = f"{kernel.name}, {fmt.group_thousands(round(kernel.launches))} a call."
+            rows.append((f"{variant}, longest {number}", took, what))
     if roofline := result.roofline:
         words = (
             f"{roofline.operations / 1e9:.3g} G operations at {roofline.matrix_rate / 1e12:.3g} T a second, "
@@ -136,18 +136,16 @@ def _share(share: float | None) -> str:
 
 
 def compilation(result: RunResult) -> Part | None:
-    """Returns the graph breaks, fallbacks to eager, recompiles and CUDA graphs of a run; None if they are unknown."""
+    """Returns the graph breaks, fallbacks to eager, recompiles and CUDA graphs of a run."""
     found = result.compilation
     if found is None:
         return None
     texts = []
     if FIRST_TOKEN in result.further and found.recompiles:
-        texts.append(
-            "One graph reads the prompt and one writes a token: dynamo calls the second a recompile, "
-            "since its input has another length."
-        )
+        texts.append("One graph reads the prompt and one, which dynamo calls a recompile, writes a token.")
     rows = _places("Graph break", found.graph_breaks)
-    rows += [*_places("Fallback to eager", found.fallbacks), *_places("Recompile", found.recompiles)]
+    rows += _places("Fallback to eager", found.fallbacks)
+    rows += _places("Recompile", found.recompiles)
     if found.recompiles_while_timing:
         rows.append(("Recompiles while timing", str(found.recompiles_while_timing), ""))
     if found.cudagraphs != "not asked":
@@ -159,9 +157,9 @@ def compilation(result: RunResult) -> Part | None:
 def _how_compiled(result: RunResult, compiled: Compilation) -> str:
     if compiled.graphs == 0:
         return "No: torch.compile captured no graph, so “compiled” ran as eager"
+    counted = fmt.count(compiled.graphs, "graph")
     if compiled.fallbacks:
         return f"Partly: {fmt.count(len(compiled.fallbacks), 'frame')} of it fell back to eager"
-    counted = fmt.count(compiled.graphs, "graph")
     if compiled.graph_breaks:
         return f"Partly: {counted}, {fmt.count(len(compiled.graph_breaks), 'graph break')}"
     if compiled.graphs == 1 and result.spec.scope == "model":
@@ -170,9 +168,9 @@ def _how_compiled(result: RunResult, compiled: Compilation) -> str:
 
 
 def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
-    """Returns a row for each of `places` in the model's code: a name like 'Graph break 1', the place, torch's reason.
+    """Returns a row for each of `places` in the model's code: 'Graph break 1', the place, torch's reason.
 
-    The name begins with `kind`. torch's hints follow in a row of their own, unless an earlier place had the same hints.
+    torch's hints follow in a row of their own, unless an earlier place had the same.
     """
     rows, hints = [], set()
     for number, place in enumerate(places, 1):
@@ -188,7 +186,7 @@ def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
 
 
 def outputs(result: RunResult) -> Part | None:
-    """Returns whether the raw outputs of eager and compiled match, and their largest difference; None if unknown."""
+    """Returns whether the raw outputs of eager and compiled match, and their largest difference."""
     parity = result.parity
     if parity is None:
         return None
@@ -238,7 +236,7 @@ def caveats(result: RunResult) -> Part | None:
 
 
 def machine(result: RunResult) -> Part | None:
-    """Returns processor, memory, versions, torch's settings, and the load by other programs; None if not recorded."""
+    """Returns processor, memory, versions, torch's settings, and the load by other programs."""
     here = result.environment
     if here is None:
         return None
@@ -247,18 +245,18 @@ def machine(result: RunResult) -> Part | None:
     of_gpu = {"CUDA": here.cuda, "driver": here.driver, "Triton": here.triton}
     further = [f"{name} {version}" for name, version in of_gpu.items() if version]
     in_force = ", ".join(f"{name} {value}" for name, value in here.settings.items())
-    states, gpus = result.machine_states, [state.gpu for state in result.machine_states if state.gpu is not None]
-    clocks = [round(gpu.sm_clock_hz / 1e6) for gpu in gpus if gpu.sm_clock_hz is not None]
+    gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
     throttled = {reason for gpu in gpus for reason in gpu.throttle_reasons}
-    others = [state.foreign_cpu for state in states if state.foreign_cpu is not None]
+    others = _least_to_most((state.foreign_cpu for state in result.machine_states), fmt.percent)
+    clocks = _least_to_most((gpu.sm_clock_hz for gpu in gpus), lambda clock: f"{clock / 1e6:.0f} MHz")
     timing = result.timing_seconds
     rows = [
         ("CPU", here.cpu, cores),
         ("Memory", fmt.size(here.memory_bytes), ""),
         ("Versions", libraries, ", ".join(filter(None, [*further, here.compiler, here.platform]))),
         ("Settings in force", in_force, ""),
-        ("Processor kept busy by others", _first_to_last([fmt.percent(share) for share in sorted(others)]), ""),
-        ("GPU clock", _first_to_last([f"{clock} MHz" for clock in sorted(clocks)]), ""),
+        ("Processor kept busy by others", others, ""),
+        ("GPU clock", clocks, ""),
         ("GPU throttled", ", ".join(sorted(throttled)), ""),
         (
             "Whole run",
@@ -269,56 +267,51 @@ def machine(result: RunResult) -> Part | None:
     return Part(f"Machine: {here.device_name}", rows=[row for row in rows if row[1]])
 
 
-def _first_to_last(ascending: Sequence[str]) -> str:
-    """Returns '1350 MHz to 1410 MHz'; one value if the first and the last are equal; '' if there is none."""
-    return " to ".join(dict.fromkeys([ascending[0], ascending[-1]])) if ascending else ""
+def _least_to_most(values: Iterable[float | None], write: Callable[[float], str]) -> str:
+    """Returns '1350 MHz to 1410 MHz'; one value if both ends read alike; '' if nothing is known."""
+    known = sorted(value for value in values if value is not None)
+    return " to ".join(dict.fromkeys(map(write, [*known[:1], *known[-1:]])))
 
 
 # ---- what compiling costs
 
 
 def costs(result: RunResult) -> Part | None:
-    """Returns what compiling costs, with a column for each known state of the compile cache, such as empty or filled.
+    """Returns what compiling costs, with a column for each known state of the compile cache.
 
-    The lines are the time of the first call, the parts of this time, and after how many calls compiling pays. Returns
-    None for a run without a speed-up.
+    Its lines are the first call, the parts of its time, and when compiling pays.
     """
     found = result.compilation
     if found is None or result.speedup is None:
         return None
     known = found.known_costs
     measured = {"cold": found.cold, "warm": found.warm}
-    starts = [measured.get(state) for state in known]
-    heads = [
-        verdict.start_name(found, state) + (f", by run {cost.run_id}" if cost is not None and cost.run_id else "")
-        for state, cost in zip(known, starts, strict=True)
-    ]
+    starts = [measured.get(state) or CompileCost(seconds, {}) for state, seconds in known.items()]
+    heads = [verdict.start_name(found, state) for state in known]
+    for place, cost in enumerate(starts):
+        heads[place] += f", by run {cost.run_id}" if cost.run_id else ""
     paid = [verdict.break_even(result, seconds) for seconds in known.values()]
-    lines: dict[str, list[object]] = {
-        "First call": list(map(fmt.duration, known.values())),
+    lines: dict[str, Iterable[object]] = {
+        "First call": map(fmt.duration, known.values()),
         "Break-even": [even and verdict.calls_to_pay(even) for even in paid],
     }
-    for part in dict.fromkeys(part for cost in starts if cost is not None for part in cost.parts):
-        seconds = [cost.parts.get(part) if cost is not None else None for cost in starts]
-        lines[naming.worker_word(part)] = [fmt.duration(one) if one is not None else "" for one in seconds]
+    for part in dict.fromkeys(part for cost in starts for part in cost.parts):
+        lines[naming.worker_word(part)] = [part in cost.parts and fmt.duration(cost.parts[part]) for cost in starts]
     rows = [("Package", fmt.size(found.package_bytes), "")] if found.package_bytes is not None else []
     return Part("When does compiling pay?", (), _table(heads, lines), rows)
 
 
 def memory(result: RunResult) -> Part | None:
-    """Returns the peak memory of eager and compiled; None if one is unknown, or if they differ by 2 % or less.
+    """Returns the peak memory of eager and compiled; None if they differ by 2 % or less.
 
     On a GPU the table also has the memory that torch's allocator reserved.
     """
-    sides = [side for *_, side in naming.variants(result)]
+    heads, sides = _sides(result)
     peaks = [side.peak_memory_bytes for side in sides if side.peak_memory_bytes]
     if len(peaks) < 2 or max(peaks) <= 1.02 * min(peaks):
         return None
     sizes = list(map(fmt.size, peaks))
-    lines: dict[str, list[object]] = {
-        "peak": list(sizes),
-        "reserved": [side.peak_reserved_bytes and fmt.size(side.peak_reserved_bytes) for side in sides],
-    }
+    reserved = [side.peak_reserved_bytes and fmt.size(side.peak_reserved_bytes) for side in sides]
     meaning = (
         "Peak resident set of the whole process during one call. It includes Python, torch and both models: compare "
         "the two figures with each other, not with the model's size."
@@ -328,38 +321,69 @@ def memory(result: RunResult) -> Part | None:
             "Peak of the bytes that torch's allocator had given out during one call, weights included. Reserved is "
             "what the allocator held on the GPU for it: that much must be free."
         )
-    return Part(f"Memory: {' → '.join(sizes)}", [meaning], _table(_variant_heads(result), lines))
+    return Part(f"Memory: {' → '.join(sizes)}", [meaning], _table(heads, {"peak": sizes, "reserved": reserved}))
 
 
 def request(result: RunResult) -> Part | None:
     """Returns the time of a whole request: preparing the input, copying it, the model, and decoding the output.
 
-    Only the model's time differs between eager and compiled. Returns None if the other steps were not timed.
+    Only the model's time differs between eager and compiled.
     """
     around, requests, batch = result.end_to_end, result.request_seconds, result.spec.batch_size
     if around is None or requests is None:
         return None
     before, after = batch * around.preprocess_seconds, batch * around.postprocess_seconds
-    model = tuple(result.latencies.values())
     lines = {
         "Prepare the input": (before, before),
         "Copy to the device": (around.copy_seconds, around.copy_seconds),
-        "The model": model,
+        "The model": result.latencies.values(),
         "Decode the output": (after, after),
         "Whole request": requests,
     }
-    times = {name: list(map(fmt.latency, both)) for name, both in lines.items()}
+    times = {name: map(fmt.latency, both) for name, both in lines.items()}
     decided = verdict.outcome(result) in ("faster", "slower")  # else the model's verdict stands: 'too noisy to tell'
     answer = fmt.ratio(requests[0] / requests[1]) if decided else verdict.speedup(result)
-    share = fmt.percent(model[0] / requests[0])
+    share = fmt.percent(result.latencies["eager"] / requests[0])
     meaning = f"{share} of an eager request is the model, and compiling does not change the rest."
-    return Part(f"A whole request: {answer}", [meaning], _table(_variant_heads(result), times))
+    return Part(f"A whole request: {answer}", [meaning], _table(_sides(result)[0], times))
+
+
+# ---- the Transformers guide on torch.compile
 
 
 def guide(result: RunResult) -> Part | None:
-    """Returns a comparison with the Transformers guide on torch.compile; None if the guide has no such run."""
-    texts = compare_with_guide(result)
-    return Part("Compared with the published table", texts) if texts else None
+    """Returns a comparison of the speed-up with the guide's, and how the settings differ.
+
+    None without a row of the guide with the run's checkpoint, mode and batch size.
+    """
+    spec, machine = result.spec, result.environment
+    here = "out of memory" if result.status == "out_of_memory" else verdict.speedup_in_full(result)
+    texts = []
+    same = (spec.checkpoint, spec.mode, spec.batch_size)
+    for row in published.guide_rows():
+        if here and (row.checkpoint, row.mode, row.batch_size) == same:
+            there = "out of memory" if row.speedup is None else fmt.ratio(row.speedup)
+            texts.append(f"On the {row.gpu} with torch {row.torch} the guide saw {there}.")
+    if not texts:
+        return None
+    torch = machine.torch if machine is not None else "–"
+    texts.append(f"Here: {here}, with torch {torch} on {naming.where(result)}.")
+    guides = {"dtype": "float32", "weights": "pretrained", "channels_last": False, "graph_break": False}
+    for name, theirs in guides.items():
+        if (ours := getattr(spec, name)) != theirs:
+            words = f"{naming.value_text(ours)} here, {naming.value_text(theirs)} in the guide"
+            texts.append(f"{OPTIONS[name].label}: {words}.")
+    if machine is not None and "sdpa" in machine.settings.get("attention", ""):
+        texts.append(
+            "Attention: SDPA here, plain (eager) in the guide of 2023. --attention eager compares like with like."
+        )
+    if spec.device == "cpu":
+        texts.append("This run used the CPU; the guide measured GPUs. Their latencies cannot be compared.")
+    texts.append(
+        f"The guide took two means of {PUBLISHED_CALLS} calls, with the Transformers of 2023 and a picture of "
+        "640 × 480 pixels; its A100 may have used TF32."
+    )
+    return Part("Compared with the published table", texts)
 
 
 FOLDS = {

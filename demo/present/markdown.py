@@ -16,13 +16,12 @@ DRAWN_ONLY = (
 
 
 def of_run(result: RunResult) -> str:
-    """Returns a run as Markdown: its verdict or why it has none, its settings and machine, and all its details."""
+    """Returns a run as Markdown: its verdict, or why it has none, and details."""
     answered = result.speedup if result.failure is None else None
     if answered is None:
-        failure = result.failure
-        answer = [f"**{naming.status(result)}.**", *((failure.message, failure.remedy) if failure else ())]
-        answer[1:] = map(escape_markdown, answer[1:])
-        paid: list[str] = []
+        failure, paid = result.failure, []
+        texts = (failure.message, failure.remedy) if failure else ()
+        answer = [f"**{naming.status(result)}.**", *map(escape_markdown, texts)]
     else:
         found = f"{verdict.speedup_in_full(result)}, 95 % confidence, {verdict.basis(answered)}."
         more = [verdict.noise(answered), verdict.without_breaks(result), verdict.quality_line(result)]
@@ -35,7 +34,7 @@ def of_run(result: RunResult) -> str:
 
 
 def of_predictions(result: RunResult) -> list[str]:
-    """Returns sentences: whether eager and compiled predict the same, and a warning if predictions may mean nothing."""
+    """Returns sentences: whether eager and compiled predict the same, and if predictions may mean nothing."""
     image = result.image
     beyond = bool(result.predictions) and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None)
     texts = details.agreement(result), DRAWN_ONLY if beyond else "", details.text_difference(result)

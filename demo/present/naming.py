@@ -75,22 +75,19 @@ def run_settings(result: RunResult) -> str:
 
 
 def settings_list(spec: RunSpec) -> list[str]:
-    """Returns batch size, mode and dtype, then most options that differ from their defaults, on-off options last."""
+    """Returns batch size, mode and dtype, then most options not at their default, switches last."""
     parts = [f"batch {spec.batch_size}"] if spec.unit != "call" else []
     parts += [spec.mode, spec.dtype]
-    for option in sorted(OPTIONS.values(), key=lambda option: option.kind == "switch"):
-        value = getattr(spec, option.name)
-        if value == option.default:
-            continue
-        if option.name == "threads":
-            parts.append(fmt.count(value, "thread"))
-        elif option.name == "repeats":
-            parts.append(f"{value} repeats")
-        elif option.kind == "switch":
-            parts.append(option.label.lower())
-        elif option.kind == "choice" and option.name not in ("mode", "dtype", "device"):
-            parts.append(f"{option.label.lower()} {value}")
-    return parts
+    switches = []
+    for name, value in spec.departures().items():
+        kind, label = OPTIONS[name].kind, OPTIONS[name].label.lower()
+        if name in ("threads", "repeats"):
+            parts.append(fmt.count(value, label.removesuffix("s")))
+        elif kind == "switch":
+            switches.append(label)
+        elif kind == "choice" and name not in ("mode", "dtype", "device"):
+            parts.append(f"{label} {value}")
+    return parts + switches
 
 
 def value_text(value: Any) -> str:

@@ -21,7 +21,7 @@ VARIANTS: tuple[Variant, ...] = ("eager", "compiled")
 
 
 def label_colours(labels: Iterable[str]) -> dict[str, str]:
-    """Returns a colour for each label, whatever the order of `labels`. Beyond eight labels some share a colour."""
+    """Returns a colour for each label, whatever their order. Beyond eight labels some share a colour."""
     return {label: LABELS[place % len(LABELS)] for place, label in enumerate(sorted(set(labels)))}
 
 
@@ -92,8 +92,7 @@ def annotate_difference(
     if eager.segments is not None and compiled.segments is not None:
         changed = changed_pixels(eager.segments, compiled.segments)
         if changed.any():
-            share = float(changed.mean())
-            words = "under 0.1 %" if share < 0.0005 else percent(share)
+            words = percent(changed.mean()) if changed.mean() >= 0.0005 else "under 0.1 %"
             picture = Image.fromarray(_resize(changed, seen.image)).convert("L")
             wider = np.asarray(picture.filter(ImageFilter.MaxFilter(_line_width(seen.image) // 2 * 2 + 1))) / 255
             seen.mark(wider, f"{words} of the pixels differ", CHANGED)
@@ -124,8 +123,8 @@ def _rect(box: Box, info: ImageInfo, image: Image.Image) -> Rect | None:
     A small box is enlarged to be visible. Returns None for a box outside of `image`, or with an infinite or NaN corner.
     """
     size, smallest = np.array(image.size), 2 * _line_width(image)
-    corners = np.array(box.box).reshape(2, 2) * size / (info.width, info.height)
-    low, high = corners.min(axis=0), corners.max(axis=0)
+    corners = np.sort(np.array(box.box).reshape(2, 2) * size / (info.width, info.height), axis=0)
+    low, high = corners
     if not np.isfinite(corners).all() or (high < 0).any() or (low > size).any():
         return None
     low = np.clip(low, 0, np.maximum(size - smallest, 0))
@@ -176,7 +175,7 @@ def printable_label(label: str, most: int = MAX_LABEL_LENGTH) -> str:
 
 @lru_cache(maxsize=64)
 def font_for(size: int, bold: bool = False) -> Font:
-    """Returns the page's font, which is part of gradio; without gradio, Pillow's default font. `size` is in pixels."""
+    """Returns the page's font, from gradio; without gradio, Pillow's default font. `size` is in pixels."""
     name = f"gradio/templates/frontend/static/fonts/IBMPlexSans/IBMPlexSans-{'Bold' if bold else 'Regular'}.woff2"
     try:
         return ImageFont.truetype(str(metadata.distribution("gradio").locate_file(name)), size)

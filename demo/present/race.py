@@ -56,7 +56,7 @@ class Line:
     """The line of eager or of compiled in the chart of a race. Times are in seconds from the start of the race."""
 
     kind: str
-    """CSS classes: 'eager', 'compiled', or 'compiled kept' for compiled with a compile cache that was filled before."""
+    """CSS classes: 'eager', 'compiled', or 'compiled kept' with a compile cache that was filled before."""
     name: str
     words: str
     """Text after `name`: 'pays after about 20 000 calls', '4 200 calls', 'is warming up'."""
@@ -76,14 +76,14 @@ class Line:
 
 
 def file(result: RunResult) -> str:
-    """Returns the race of a result as the text of an SVG file. Raises BadInput for a result without a race."""
+    """Returns the race of a result as the text of an SVG file. Raises BadInput without one."""
     if not (picture := of_result(result, source=source_of(result))):
         raise BadInput(NO_RACE)
     return picture
 
 
 def source_of(result: RunResult) -> str:
-    """Returns settings, device and day: 'shapes-vit · batch 4 · default · float32 · Tesla T4 · 2026-11-21'."""
+    """Returns 'shapes-vit · batch 4 · default · float32 · Tesla T4 · 2026-11-21'."""
     return f"{naming.run_line(result)} · {naming.where(result)} · {result.started_at[:10]}"
 
 
@@ -115,15 +115,12 @@ def lines_of(result: RunResult) -> list[Line]:
         even = verdict.break_even(result, seconds)
         if even is None:
             return []
-        crossing, words = None, "never pays, here"
-        if even.calls is not None:
-            low, calls, high = (
-                math.inf if count is None else count * eager for count in (even.low, even.calls, even.high)
-            )
-            crossing, words = (low, calls, high), f"pays after {verdict.calls_to_pay(even)}"
+        pays = even.calls is not None
+        words = f"pays after {verdict.calls_to_pay(even)}" if pays else "never pays, here"
+        low, at, high = (math.inf if calls is None else calls * eager for calls in (even.low, even.calls, even.high))
         kind = "compiled kept" if state == "warm" else "compiled"
         name = f"Compiled {verdict.start_name(compilation, state)}"
-        lines.append(Line(kind, name, words, seconds, compiled, crossing))
+        lines.append(Line(kind, name, words, seconds, compiled, (low, at, high) if pays else None))
     return lines
 
 
@@ -137,7 +134,7 @@ def horizon(lines: Sequence[Line]) -> float:
 
 
 def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
-    """Returns the race of a run in progress as SVG, in real time since compiling began. `size`: a key of `WIDTHS`."""
+    """Returns the race of a run in progress as SVG, in real time. `size`: a key of `WIDTHS`."""
     now, first = progress.racing_seconds or 0.0, progress.first_seconds
     waits = f"compiling for {fmt.duration(now)}" if now else "comes next"
     if first is not None:
@@ -151,10 +148,9 @@ def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
 
 
 def _live_line(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:
-    """Returns the line of one variant in a race that is still running: 'Eager, 1.45 ms: 4 200 calls'.
+    """Returns a `Line` of a race in progress: 'Eager, 1.45 ms: 4 200 calls', or with the words `waits` without `each`.
 
-    `kind` is 'eager' or 'compiled', `name` begins the line's text. Times are in seconds: `now` since the start of the
-    race, `each` for a call, `first` for the first answer. None: not known yet. Without `each` the text is `waits`.
+    Times are in seconds, None if not known yet: `each` of a call, `first` to the first answer, `now` of the race.
     """
     begins = math.inf if first is None else first
     if not each:

@@ -1,159 +1,242 @@
 """Writes a stand-alone program that times the model of a run again, and the lines to change in a user's own code.
 
-Jinja fills in `script_template.py`: a line with `# {%` is a Jinja statement, and `fill("...")` is a value. Text from
-users and from the Hub becomes a `repr` literal in the program, so that such text is never executed.
+A program is a few blocks of text, and `$name` in a block stands for a value. Text from users and from the Hub becomes a
+`repr` literal, so that such text is never executed.
 """
 
 from pathlib import Path
+from string import Template
 from typing import Any
 
-import jinja2
-
 from demo.core import catalog
-from demo.core.catalog import KEY_MAPPINGS, Checkpoint
 from demo.core.options import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
 from demo.core.result import RunResult
-from demo.present import verdict
+from demo.present import naming, verdict
 from demo.tasks.registry import BY_NAME
 
 APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),
     *("compiler", "scope", "freezing", "prompt", "tokens"),
 )
-"""The options that the program applies. A run that sets any other option gets no program, timing options aside."""
-DYNAMIC = {"auto": None, "on": True, "off": False}
-"""The argument `dynamic` of torch.compile, by the option `dynamic` of a run."""
+"""Options that a program applies. A run that sets another one gets no program, timing aside."""
+DYNAMIC = {"auto": [], "on": ["dynamic=True"], "off": ["dynamic=False"]}
+TITLE = '"""Times a model eager and compiled, in turns."""\n'
+HEAD = """
+import statistics
+import time
+import torch
+from torch.utils import benchmark
+DEVICE, DTYPE, TF32, LAYOUT, BATCH_SIZE = $device, torch.$dtype, $tf32, torch.$layout, $batch_size
+torch.set_num_threads($threads)
+torch.set_float32_matmul_precision("high" if TF32 else "highest")
+torch.backends.cudnn.allow_tf32 = TF32
+torch._inductor.config.freezing = $freezing
+torch.set_grad_enabled(False)
+torch.manual_seed(0)"""
+EAGER_FIRST = """
 
 
-class Code(str):
-    """Text that is put into a program as code, not as a string literal."""
-
-
-def literal(value: Any) -> str:
-    """Returns a value as Python source: `Code` unchanged, anything else as its `repr`, if possible in double quotes."""
-    if isinstance(value, Code):
-        return value
-    text = repr(value)
-    return text if '"' in text else text.replace("'", '"')
-
-
-_TEMPLATES = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parent),
-    block_start_string="# {%",
-    trim_blocks=True,
-    lstrip_blocks=True,
-    variable_start_string='fill("',
-    variable_end_string='")',
-    finalize=literal,
-    undefined=jinja2.StrictUndefined,
+run(model)  # eager first: compiled first, a model may become other graphs
+start = time.perf_counter()"""
+MEASURE = """
+run(compiled)
+print(f"First compiled call, with all that was compiled for it: {time.perf_counter() - start:.1f} s.")
+times = {"eager": [], "compiled": []}
+for _ in range(10):
+    for name, one in (("eager", model), ("compiled", compiled)):
+        timer = benchmark.Timer($call, globals={**globals(), "one": one}, num_threads=torch.get_num_threads())
+        times[name] += timer.blocked_autorange(min_run_time=0.25).times  # it calls some times before it counts
+for name, seconds in times.items():
+    low, middle, high = (1000 * value for value in statistics.quantiles(seconds, n=4))
+    print(f"{name:9}{middle:.3g} ms a call, the middle half {low:.3g} to {high:.3g} ms")
+ratio = statistics.median(times["eager"]) / statistics.median(times["compiled"])
+print(f"ratio    {ratio:.2f}. The run said:", $then)"""
+FOLDER = """
+import os
+if not os.path.isdir("assets"):
+    raise SystemExit("It needs files of the project Worth Compiling?: start it in its folder.")"""
+OWN = """
+import runpy
+model, inputs = runpy.run_path($file)[$function]()
+model = model.to(DEVICE, DTYPE, memory_format=LAYOUT).eval()
+inputs = torch.utils._pytree.tree_map_only(
+    torch.Tensor, lambda one: one.to(DEVICE, DTYPE if one.is_floating_point() else None), inputs
 )
+arguments = () if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else (inputs,)
+inputs = inputs if isinstance(inputs, dict) else {}"""
+MODEL = """
+import transformers
+source, files = $source, {"trust_remote_code": False, "revision": $revision}
+config = transformers.AutoConfig.from_pretrained($config, **files)
+model = transformers.$model
+model = model.to(DEVICE, memory_format=LAYOUT).eval()"""
+TEXT = """
+tokenizer = transformers.AutoTokenizer.from_pretrained(source, **files)
+prompt = tokenizer([$prompt] * BATCH_SIZE, return_tensors="pt")["input_ids"].to(DEVICE)
+length = prompt.shape[1] + $tokens
+cache = transformers.StaticCache(config=model.config, max_cache_len=length)
+cache.layers = [transformers.cache_utils.StaticLayer(length) for _ in cache.layers]  # no sliding window counts in it
+model(prompt[:, :1], past_key_values=cache, use_cache=True)  # once in eager, which lays the cache out
+
+
+def run(one):
+    cache.reset()  # in place: compiled calls go on using its tensors
+    tokens, written = prompt, []
+    for _ in range($tokens):
+        logits = one(tokens, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
+        tokens = logits[:, -1].argmax(-1, keepdim=True)
+        written.append(tokens[0].item())
+    return written"""
+PICTURE = """
+from PIL import Image, ImageOps
+processor = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **files)
+picture = $picture  # of yours: Image.open("...")
+inputs = processor(images=[ImageOps.exif_transpose(picture).convert("RGB")], return_tensors="pt")
+inputs = {name: inputs[name] for name in inputs if "pixel" in name}"""
+QUERIES = """
+tokenizer = transformers.AutoTokenizer.from_pretrained(source, **files)
+inputs |= tokenizer(list($text), padding="max_length", truncation=True, max_length=16, return_tensors="pt")"""
+BATCH = """
+inputs = {name: torch.cat([value] * BATCH_SIZE).to(DEVICE) for name, value in inputs.items()}
+arguments, inputs["pixel_values"] = (), inputs["pixel_values"].to(DTYPE, memory_format=LAYOUT)"""
+RUN = """
+
+
+def run(one):
+    return one(*arguments, **inputs)"""
+LAYERS = """
+import copy
+import transformers
+compiled = copy.deepcopy(model, {id(one): one for one in (*model.parameters(), *model.buffers())})  # the same weights
+layers = [one for one in compiled.modules() if isinstance(one, transformers.GradientCheckpointingLayer)]
+model_layers = [one for one in layers if not any(inner in layers for inner in one.modules() if inner is not one)]"""
+AOT = """
+import os
+options = torch._inductor.list_mode_options($mode)
+program = torch.export.export(model, $arguments, kwargs=inputs)
+torch._inductor.aoti_compile_and_package(program, package_path="model.pt2", inductor_configs=options)
+os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers other inputs with wrong numbers
+compiled = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process"""
+OUTPUTS = """
+outputs = (torch.utils._pytree.tree_leaves(run(one)) for one in (model, compiled))
+apart = max(float((x.float() - y.float()).abs().max()) for x, y in zip(*outputs) if torch.is_tensor(x))
+print(f"The outputs lie {apart:.2g} apart at most.")"""
+TEXTS = """
+for name, one in (("eager", model), ("compiled", compiled)):
+    print(name, repr(tokenizer.decode(run(one), skip_special_tokens=True)))"""
+PACKAGE = """
+import importlib
+import os
+import platform
+import torch
+import transformers
+from torch.export.pt2_archive._package import AOTICompiledModel
+loader, package = torch._C._aoti.AOTIModelPackageLoader, $package
+built = loader.load_metadata_from_package(package, "model")
+here = {"torch": torch.__version__, "transformers": transformers.__version__}
+here["processor"] = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+if here != {name: built.get(name) for name in here}:
+    raise SystemExit(f"{package} was built for {built}, and this is {here}: build it here.")
+importlib.import_module(built["outputs"])  # the class of what the model returns
+os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers other inputs with wrong numbers
+model = AOTICompiledModel(loader(package, "model", False, 1, -1))"""
 
 
 def script(result: RunResult) -> str:
     """Returns a program that times the model of `result` again, eager and compiled in turns, and compares the outputs.
 
-    The program of a failed run fails the same way, for a bug report. Raises BadInput for a run with random weights and
-    a text or prompt, and for a run that sets an option outside `APPLIED`, except options that only change the timing.
+    The program of a failed run fails the same way, for a bug report. Raises BadInput for random weights with a text,
+    and for an option outside `APPLIED` that changes more than the timing.
     """
-    for name in result.spec.departures():
+    spec, image = result.spec, result.image
+    for name in spec.departures():
         if not (name in APPLIED or OPTIONS[name].timing):
             raise BadInput(f"A program does not apply the option {name}, so none repeats this run.")
-    if (result.spec.text or result.spec.prompt) and result.spec.weights == "random":
+    if (spec.text or spec.prompt) and spec.weights == "random":
         raise BadInput("A program with a text needs trained weights, so none repeats this run.")
-    return _TEMPLATES.get_template("script_template.py").render(**_template_variables(result)).strip() + "\n"
+    text, tf32 = spec.task == TEXT_GENERATION, spec.dtype == "tf32"
+    scene = catalog.find_scene(image.sha256) if image else None
+    size = (image.width, image.height) if image else (640, 480)
+    load = MODEL + (TEXT if text else PICTURE + QUERIES * bool(spec.text) + BATCH + RUN)
+    load = FOLDER * bool(needs_folder(spec) or scene) + (OWN + RUN if spec.task == OWN_MODEL else load)
+    compiling = LAYERS * (spec.scope == "layers") + _compile_lines(spec, "arguments")
+    lines = (HEAD + load + EAGER_FIRST + compiling + MEASURE + (TEXTS if text else OUTPUTS)).split("\n")
+    imports = sorted({line for line in lines if line.startswith(("import ", "from "))})
+    answer = [verdict.speedup_in_full(result) or result.status, *naming.machine(result), f"run {result.id}"]
+    code = {
+        "device": literal(spec.device.replace("auto", "cpu")),  # still 'auto' for a run that failed early
+        "dtype": "float32" if tf32 else spec.dtype,
+        "tf32": str(tf32),
+        "layout": "channels_last" if spec.channels_last else "preserve_format",
+        "threads": str(spec.threads or result.threads or "torch.get_num_threads()"),
+        "picture": f"Image.open({_path(scene)})" if scene else f'Image.new("RGB", {size}, "grey")',
+        "then": literal(", ".join(answer)),
+        "call": literal("run(one); torch.cuda.synchronize()" if spec.device == "cuda" else "run(one)"),
+    }
+    code = {name: literal(value) for name, value in vars(spec).items()} | _model_code(spec) | code
+    body = [line for line in lines if line not in imports]
+    return Template("\n".join([TITLE, *imports, *body, ""])).substitute(code)
 
 
-def loading_lines(package: Path) -> str:
-    """Returns Python lines that load a run's AOTInductor package as `model`, which takes its inputs by name.
-
-    The lines need nothing of this project. They raise SystemExit if the package was built with another version of torch
-    or transformers, or on another processor.
-    """
-    return _TEMPLATES.get_template("package_template.py").render(package=str(package)).strip()
-
-
-def change(spec: RunSpec) -> str:
-    """Returns the lines to add to a user's own code that has a `model`, such as 'model = torch.compile(model)'."""
-    values = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
-    usual = {"mode": "default", "fullgraph": False, "dynamic": None}
-    arguments = [f"{name}={literal(value)}" for name, value in values.items() if value != usual[name]]
-    lines = ["torch._inductor.config.freezing = True  # call the model under torch.no_grad()"] if spec.freezing else []
-    if spec.compiler == "aot":
-        lines += [
-            "program = torch.export.export(model, (), kwargs=inputs)",
-            'torch._inductor.aoti_compile_and_package(program, package_path="model.pt2")',
-            'model = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process',
-        ]
-    elif spec.scope == "layers":
-        lines += ["for layer in model_layers:  # the repeated ones", f"    layer.compile({', '.join(arguments)})"]
-    else:
-        lines.append(f"model = torch.compile({', '.join(['model', *arguments])})")
-    return "\n".join(lines)
+def _model_code(spec: RunSpec) -> dict[str, str]:
+    """Returns the values of `OWN` and `MODEL`, which load the model as `demo.backend.models` does."""
+    if spec.task == OWN_MODEL:
+        file, function = catalog.own_model_parts(spec.checkpoint)
+        return {"file": literal(file.name), "function": literal(function)}
+    random, name = spec.weights == "random", literal(spec.checkpoint)
+    kind = "AutoModelForZeroShotObjectDetection" if spec.text else BY_NAME[spec.task].auto_classes[0]
+    entry = catalog.find(spec.checkpoint) or catalog.Checkpoint(spec.checkpoint, spec.task, "", "", kind)
+    config = _path(catalog.config_folder(entry)) if needs_folder(spec) else name
+    weights = f"key_mapping={catalog.KEY_MAPPINGS.get(spec.checkpoint)}, use_safetensors={not entry.revision or None}"
+    load = "from_config(" if random else f"from_pretrained(source, {weights}, **files, config="
+    return {
+        "source": config if random or entry.bundled else name,
+        "config": config,
+        "revision": literal(entry.revision or "main"),
+        "model": f"{entry.auto_class}.{load}config, dtype=DTYPE)",
+    }
 
 
 def needs_folder(spec: RunSpec) -> bool:
     """Returns whether the program of `script` reads files of this project, and so must start in its folder."""
-    checkpoint = catalog.find(spec.checkpoint)
-    return checkpoint is not None and (checkpoint.bundled or spec.weights == "random" or _has_own_config(checkpoint))
+    one = catalog.find(spec.checkpoint)
+    if one is None:
+        return False
+    # a config of this project stands in for one that asks for timm, or has nulls in the revision that is used
+    own_config = one.revision is not None or one.id in catalog.KEY_MAPPINGS
+    return one.bundled or spec.weights == "random" or own_config
 
 
-def _has_own_config(checkpoint: Checkpoint | None) -> bool:
-    """Returns whether this project brings a config for the checkpoint: transformers cannot load the published one."""
-    # the published config asks for timm, or has nulls in the revision that is used
-    return checkpoint is not None and (checkpoint.id in KEY_MAPPINGS or checkpoint.revision is not None)
+def loading_lines(package: Path) -> str:
+    """Returns lines that load a package as `model`, which takes its inputs by name, without this project.
+
+    They raise SystemExit if it was built with another version of torch or transformers, or on another processor.
+    """
+    return Template(PACKAGE).substitute(package=literal(str(package))).strip()
 
 
-def _template_variables(result: RunResult) -> dict[str, Any]:
-    spec, machine, image = result.spec, result.environment, result.image
-    scene = catalog.find_scene(image.sha256) if image else None
-    answer = verdict.speedup_in_full(result) or result.status
-    where = f" on {machine.device_name}, torch {machine.torch}" if machine else ""
-    layout = ", memory_format=torch.channels_last" if spec.channels_last else ""
-    device = spec.device.replace("auto", "cpu")  # the spec of a run that failed early still says 'auto'
-    return {
-        "spec": spec,
-        "device": device,
-        "dtype": Code(f"torch.{'float32' if spec.dtype == 'tf32' else spec.dtype}"),
-        "threads": spec.threads or (result.threads if device == "cpu" else None),
-        "then": f"{answer}{where}, run {result.id}",
-        "own": spec.task == OWN_MODEL,
-        "text": spec.task == TEXT_GENERATION,
-        "picture": scene.relative_to(catalog.ASSETS.parent).as_posix() if scene else None,
-        "size": (image.width, image.height) if image else (640, 480),
-        "place": Code(f"DEVICE{layout}"),
-        "converted": Code(f"DTYPE{layout}"),
-        "call": "run(one); torch.cuda.synchronize()" if device == "cuda" else "run(one)",
-        "layers": spec.compiler == "jit" and spec.scope == "layers",
-        "project": needs_folder(spec) or scene is not None,
-        **_model(spec),
-    }
+def change(spec: RunSpec) -> str:
+    """Returns the lines to add to a user's own code that has a `model`, such as 'model = torch.compile(model)'."""
+    freezing = "torch._inductor.config.freezing = True  # call the model under torch.no_grad()" * spec.freezing
+    return (freezing + _compile_lines(spec, "()").replace("compiled", "model")).strip()
 
 
-def _model(spec: RunSpec) -> dict[str, Any]:
-    """Returns the template's variables for loading the model. The program loads it as `demo.backend.models` does."""
-    if spec.task == OWN_MODEL:
-        file, function = catalog.own_model_parts(spec.checkpoint)
-        return {"file": file.name, "function": function}
-    random, checkpoint = spec.weights == "random", catalog.find(spec.checkpoint)
-    files: dict[str, Any] = {"trust_remote_code": False}  # left out, transformers would ask
-    kind, revision, source, folder = BY_NAME[spec.task].auto_classes[0], None, spec.checkpoint, ""
-    if checkpoint is not None:
-        kind, revision = checkpoint.auto_class, checkpoint.revision
-        folder = catalog.config_folder(checkpoint).relative_to(catalog.ASSETS.parent).as_posix()
-    if checkpoint is not None and (checkpoint.bundled or random):
-        source = folder
-    elif revision:
-        files["revision"] = revision
-    if spec.text:
-        kind = "AutoModelForZeroShotObjectDetection"
-    keys = None if random else KEY_MAPPINGS.get(spec.checkpoint)
-    config = Code("source") if random else folder if _has_own_config(checkpoint) else None
-    arguments = {"config=config": config, "key_mapping=keys": keys, "use_safetensors=True": not revision}
-    return {
-        "source": source,
-        "files": files,
-        "config": config,
-        "keys": keys,
-        "kind": Code(kind),
-        "arguments": Code(", ".join(["dtype=DTYPE", *(text for text, wanted in arguments.items() if wanted)])),
-    }
+def _compile_lines(spec: RunSpec, arguments: str) -> str:
+    """Returns the lines that make `compiled` of `model`. `arguments`: positional ones for an export."""
+    if spec.compiler == "aot":
+        return Template(AOT).substitute(mode=literal(spec.mode), arguments=arguments)
+    mode = [f"mode={literal(spec.mode)}"] * (spec.mode != "default")
+    options = [*mode, *["fullgraph=True"] * spec.fullgraph, *DYNAMIC[spec.dynamic]]
+    if spec.scope == "layers":
+        return f"\nfor layer in model_layers:  # the repeated ones\n    layer.compile({', '.join(options)})"
+    return f"\ncompiled = torch.compile({', '.join(['model', *options])})"
+
+
+def _path(path: Path) -> str:
+    return literal(path.relative_to(catalog.ASSETS.parent).as_posix())
+
+
+def literal(value: Any) -> str:
+    """Returns the `repr` of a value, if possible in double quotes."""
+    text = repr(value)
+    return text if '"' in text else text.replace("'", '"')

@@ -1,6 +1,7 @@
 """Writes the verdict of a run as plain text: whether compiled is faster, slower or the same, and when compiling pays.
 
-The 95 % interval of the speed-up decides. The verdict 'unsure' means that the measurement does not decide.
+The 95 % interval of the speed-up decides. The verdict 'unsure' means that the measurement does not decide. Functions
+return '', or None, for a run that failed or has no speed-up.
 """
 
 from typing import Literal
@@ -41,7 +42,7 @@ WIDE = 0.1
 
 
 def outcome(result: RunResult) -> Literal["void", "faster", "slower", "same", "unsure"] | None:
-    """Returns the verdict of a run; None for a run that failed or has no speed-up.
+    """Returns the verdict of a run.
 
     'unsure': the measurement does not decide. 'void': the model was recompiled while timed, so the times mean nothing.
     """
@@ -75,7 +76,7 @@ def headline(result: RunResult) -> str:
 
 
 def headline_parts(result: RunResult) -> tuple[str, str, str] | None:
-    """Returns ('Compiled is', '1.44×', 'faster'); None for a run that failed or has no speed-up."""
+    """Returns ('Compiled is', '1.44×', 'faster')."""
     found = _comparison(result)
     if found is None:
         return None
@@ -98,7 +99,7 @@ def factor(interval: Interval) -> str:
 
 
 def answer(result: RunResult) -> str:
-    """Returns the verdict in short: '1.5× faster', 'no difference'; '' for a run that failed or has no speed-up.
+    """Returns the verdict in short: '1.5× faster', 'no difference'.
 
     Without a clear verdict: 'too noisy to tell' or so. In doubt: '3× faster (rough)', '3× faster (wrong outputs)'.
     """
@@ -125,7 +126,7 @@ def title(result: RunResult) -> str:
 
 
 def speedup(result: RunResult) -> str:
-    """Returns '1.44×' if compiled is faster, '0.80×' if slower, else the words of `answer`; '' without a speed-up."""
+    """Returns '1.44×' if compiled is faster, '0.80×' if slower, else the words of `answer`."""
     found = _comparison(result)
     if found is None or not (ratio := _ratio(found)):
         return answer(result)
@@ -138,23 +139,15 @@ def _ratio(found: Comparison) -> str:
 
 
 def speedup_in_full(result: RunResult) -> str:
-    """Returns the speed-up with its 95 % interval: '1.44× (1.41 to 1.45×)', 'too noisy to tell (0.90 to 1.90×)'.
-
-    A run that was recompiled while it was timed has no interval. Returns '' for a run without a speed-up.
-    """
+    """Returns '1.44× (1.41 to 1.45×)', with the 95 % interval; without it if the model was recompiled while timed."""
     found = _comparison(result)
     return speedup(result) if found is None or result.void else with_ends(speedup(result), found)
 
 
 def without_breaks(result: RunResult) -> str:
-    """Returns the speed-up that a run with added graph breaks had in the latest stored run without them.
-
-    Example: 'Without the added breaks, stored: 1.45× (1.41 to 1.49×)'. Returns '' if there is no such run.
-    """
+    """Returns 'Without the added breaks, stored: 1.45× (1.41 to 1.49×)', from the latest such run; '' without one."""
     found = result.without_breaks
-    if found is None:
-        return ""
-    return f"Without the added breaks, stored: {with_ends(_ratio(found) or _answer(found), found)}"
+    return f"Without the added breaks, stored: {with_ends(_ratio(found) or _answer(found), found)}" if found else ""
 
 
 def with_ends(text: str, interval: Interval) -> str:
@@ -163,10 +156,7 @@ def with_ends(text: str, interval: Interval) -> str:
 
 
 def in_one_line(result: RunResult) -> str:
-    """Returns 'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes, ...)'.
-
-    Returns '' for a run that failed or has no speed-up.
-    """
+    """Returns 'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes, ...)'."""
     found = _comparison(result)
     if found is None:
         return ""
@@ -179,7 +169,7 @@ def in_one_line(result: RunResult) -> str:
 
 
 def interval(result: RunResult) -> str:
-    """Returns 'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes, ...'; '' for a run without a speed-up.
+    """Returns 'speed-up 1.41 to 1.45×, 95 % confidence, from 3 processes, ...'.
 
     If compiled is slower, the text has the slow-down: 'slow-down 9.80 to 10.20×' is more precise than 'speed-up 0.10×'.
     """
@@ -211,7 +201,7 @@ def noise(found: Comparison) -> str:
 
 
 def quality_line(result: RunResult) -> str:
-    """Returns how reliable the speed-up is: 'Fair: it rests on 1 process.'; '' without a valid speed-up."""
+    """Returns how reliable the speed-up is: 'Fair: it rests on 1 process.'."""
     mark = quality(result)
     return f"{mark.mark.capitalize()}: {mark.reason}." if mark is not None else ""
 
@@ -239,10 +229,9 @@ def break_even(result: RunResult, seconds: float) -> BreakEven | None:
 
 
 def worth(result: RunResult) -> str:
-    """Returns when compiling pays: 'Pays after 18 000 calls from nothing, 4 000 with a kept cache', 'Never pays here'.
+    """Returns when compiling pays, or that it is not known: 'Pays after 18 000 calls from nothing', 'Never pays here'.
 
-    'From nothing' means with an empty compile cache. If the answer is not known, the text says so. Returns '' for a run
-    that failed or has no speed-up.
+    'From nothing' means with an empty compile cache.
     """
     stated, compiled = outcome(result), result.compilation
     if stated is None or compiled is None:
@@ -269,8 +258,8 @@ def worth_why(result: RunResult) -> str:
     compiled = result.compilation
     if compiled is None or outcome(result) in (None, "void"):
         return ""
-    costs = compiled.known_costs.items()
-    return f"A start takes {', '.join(f'{fmt.duration(one)} {start_name(compiled, state)}' for state, one in costs)}"
+    costs = [f"{fmt.duration(one)} {start_name(compiled, state)}" for state, one in compiled.known_costs.items()]
+    return f"A start takes {', '.join(costs)}"
 
 
 def start_name(compiled: Compilation, state: str) -> str:

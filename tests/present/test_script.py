@@ -2,12 +2,9 @@
 
 import ast
 import dataclasses
-import io
 import re
 import subprocess
 import sys
-import tokenize
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +23,7 @@ from demo.store.history import History
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENE = ROOT / "assets" / "examples" / "shapes-scene-1.png"
-HOSTILE = '\'\'\'"""\nfill("spec"){% raw %}\nimport os; os.abort() \\\' \u202e{0} %s \ud800'
+HOSTILE = "'''\"\"\"\n$then ${mode} $\nimport os; os.abort() \\' \u202e{0} %s \ud800"
 EVERYTHING = {
     "channels_last": True, "threads": 2, "dtype": "tf32", "mode": "max-autotune",
     "device": "cuda", "batch_size": 16, "freezing": True,
@@ -49,7 +46,7 @@ SPECS = [
     spec_of("shapes-rtdetr", **PACKAGED),
     spec_of("shapes-gemma", dtype="bfloat16", threads=2),
     spec_of("google/vit-base-patch16-224", weights="random", **LAYERS),
-    spec_of("google/owlvit-base-patch32", dtype="float16"),
+    spec_of("google/owlvit-base-patch32", **LAYERS),
     spec_of("facebook/detr-resnet-50", **EVERYTHING),
     spec_of("facebook/mask2former-swin-tiny-coco-panoptic", protocol="as published"),
     spec_of("someone/model", "object-detection", text=("a dog",)),
@@ -61,8 +58,8 @@ SPECS = [
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.checkpoint}-{spec.weights}")
 def test_a_program_is_short_and_complete(spec: RunSpec) -> None:
-    text = script(ok_result(spec=spec))
-    assert text.count("\n") <= 60
+    text, of_scene = script(ok_result(spec=spec)), script(ok_result(spec=spec, image=info_of(SCENE)))
+    assert of_scene.count("\n") <= 60 and "start it in its folder" in of_scene
     nodes = list(ast.walk(ast.parse(text)))
     imported = {name.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for name in node.names}
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -82,22 +79,22 @@ def test_a_program_is_short_and_complete(spec: RunSpec) -> None:
             [
                 'source, files = "facebook/detr-resnet-50", {"trust_remote_code": False, "revision": "no_timm"}',
                 'AutoConfig.from_pretrained("assets/configs/facebook--detr-resnet-50"',
-                'DEVICE, DTYPE, BATCH_SIZE = "cuda", torch.bfloat16, 16',
-                'torch.compile(model, mode="max-autotune", fullgraph=False)',
+                '= "cuda", torch.bfloat16, False, torch.channels_last, 16',
+                'torch.compile(model, mode="max-autotune")',
                 "torch._inductor.config.freezing = True",
-                "memory_format=torch.channels_last",
                 "torch.set_num_threads(2)",
                 "AutoModelForObjectDetection",
                 "torch.cuda.synchronize()",
             ],
         ),
-        (spec_of("shapes-vit", device="cuda", dtype="tf32"), ['torch.set_float32_matmul_precision("high")']),
-        (spec_of("shapes-vit", device="cuda"), ["torch.backends.cudnn.allow_tf32 = False"]),
+        (spec_of("shapes-vit", device="cuda", dtype="tf32"), ['= "cuda", torch.float32, True, ']),
+        (spec_of("microsoft/conditional-detr-resnet-50"), ["key_mapping={", "use_safetensors=True"]),
+        (spec_of("microsoft/resnet-50", weights="random"), ['source, files = "assets/configs/microsoft--resnet-50"']),
         (spec_of("shapes-vit", **PACKAGED), ["AOTI_RUNTIME_CHECK_INPUTS"]),
         (spec_of("shapes-vit"), ["torch.set_num_threads(1)"]),
         (spec_of("someone/model", "object-detection", text=("a dog",)), ["AutoModelForZeroShotObjectDetection"]),
     ],
-    ids=["everything", "tf32", "float32", "package", "the threads that were used", "text queries"],
+    ids=["everything", "tf32", "key mapping", "random", "package", "the threads that were used", "text queries"],
 )
 def test_a_program_has_the_settings_of_its_run(spec: RunSpec, lines: list[str]) -> None:
     text = script(ok_result(spec=spec, environment=dataclasses.replace(ENVIRONMENT, threads=1)))
@@ -109,23 +106,26 @@ def test_the_change_in_ones_own_code_is_a_line_or_two() -> None:
     chosen = change(spec_of("shapes-vit", mode="lite", dynamic="on"))
     assert chosen == 'model = torch.compile(model, mode="lite", dynamic=True)'
     assert change(spec_of("shapes-vit", scope="layers")).endswith("\n    layer.compile()")
+    packaged = change(spec_of("shapes-vit", **PACKAGED))
+    assert "export(model, (), kwargs=inputs)" in packaged and "\nmodel = torch._inductor.aoti_load" in packaged
 
 
 # ---- texts from outside
 
 
-def code_of(text: str) -> set[str]:
-    """Every name, keyword and attribute of a script, without its texts."""
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return {token.string for token in tokens if token.type == tokenize.NAME}
-
-
-def constants(text: str) -> set[Any]:
-    return {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
+def taken_apart(program: str) -> tuple[str, set[Any]]:
+    """A program's code without its texts and numbers, and these."""
+    tree = ast.parse(program)
+    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    values = {node.value for node in constants}
+    for node in constants:
+        node.value = None
+    return ast.dump(tree), values
 
 
 QUERIES = RunSpec(HOSTILE, "object-detection", device="cpu", text=(HOSTILE, HOSTILE * 3))
 PROMPT = spec_of("a/b", TEXT_GENERATION, prompt=HOSTILE.encode(errors="ignore").decode())
+OWN = RunSpec(f"mine.py:{HOSTILE}", OWN_MODEL, device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -133,15 +133,17 @@ PROMPT = spec_of("a/b", TEXT_GENERATION, prompt=HOSTILE.encode(errors="ignore").
     [
         (QUERIES, HOSTILE, dataclasses.replace(QUERIES, checkpoint="a/b", text=("x", "y"))),
         (PROMPT, PROMPT.prompt, dataclasses.replace(PROMPT, prompt="x")),
+        (OWN, HOSTILE, dataclasses.replace(OWN, checkpoint="mine.py:build")),
     ],
-    ids=["queries", "prompt"],
+    ids=["queries", "prompt", "own model"],
 )
 def test_a_text_from_outside_stays_a_literal(spec: RunSpec, text: str, plain: RunSpec) -> None:
     environment = dataclasses.replace(ENVIRONMENT, device_name=HOSTILE, torch=HOSTILE)
     image = ImageInfo(HOSTILE, 10, 10, "00", "")
     program = script(ok_result(spec=spec, environment=environment, image=image, id=HOSTILE))
-    assert all(line.isprintable() for line in program.split("\n")) and text in constants(program)
-    assert code_of(program) == code_of(script(ok_result(spec=plain)))
+    code, values = taken_apart(program)
+    assert all(line.isprintable() for line in program.split("\n")) and text in values
+    assert code == taken_apart(script(ok_result(spec=plain)))[0]
 
 
 # ---- runs without a script
@@ -172,49 +174,40 @@ def test_the_command_prints_the_script_of_a_failed_run_for_a_report(tmp_path, mo
 # ---- scripts that run
 
 
-def program(result: RunResult) -> str:
-    return script(result).replace("min_run_time=0.25", "min_run_time=0.01")
+def lines_of(result: RunResult, folder: Path, before: str = "") -> list[str]:
+    """What a script prints that is started in `folder`, in a hurry. `before`: code that runs before it."""
+    program = before + script(result).replace("min_run_time=0.25", "min_run_time=0.01")
+    command = [sys.executable, "-I", "-c", program]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
-@pytest.fixture
-def output(monkeypatch, capsys) -> Callable[[RunResult, Path], str]:
-    """What a script prints in this process, with a torch.compile that gives the model back as it is."""
-
-    def run(result: RunResult, folder: Path) -> str:
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(torch, "compile", lambda model, **_: model)
-        with torch.enable_grad():  # puts back what the script switches off for its whole process
-            exec(compile(program(result), "run.py", "exec"), {"__name__": "__main__"})
-        return capsys.readouterr().out
-
-    return run
+NOT_COMPILED = "import torch; torch.compile = lambda model: model\n"
 
 
 def test_a_script_says_how_far_the_outputs_lie_apart() -> None:
-    """Started as a program, in the mode that compiles quickest."""
+    """In the mode that compiles quickest."""
     spec = spec_of("shapes-vit", batch_size=2, mode="lite")
-    command = [sys.executable, "-I", "-c", program(ok_result(spec=spec, image=info_of(SCENE)))]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    first, *both, ratio, outputs = done.stdout.splitlines()
+    first, *both, ratio, outputs = lines_of(ok_result(spec=spec, image=info_of(SCENE)), ROOT)
     assert first.startswith("First compiled call") and ratio.startswith("ratio ") and "2.00×" in ratio
     assert [line.split()[0] for line in both] == ["eager", "compiled"]
     assert all("ms a call, the middle half" in line for line in both)
     assert float(re.fullmatch(r"The outputs lie (\S+) apart at most\.", outputs)[1]) < 1e-3
 
 
-def test_a_script_writes_the_text_that_the_run_writes(output) -> None:
+def test_a_script_writes_the_text_that_the_run_writes() -> None:
     spec = spec_of("shapes-gemma", prompt="The picture shows", tokens=8)
     workload = text_generation.load(spec, torch.device("cpu"))
     with torch.no_grad():
         predictions = workload.predictions(workload.outputs(workload.model))
     assert len(set(predictions.token_ids)) > 3
-    lines = output(ok_result(spec=spec), ROOT).splitlines()
+    lines = lines_of(ok_result(spec=spec), ROOT, NOT_COMPILED)
     assert lines[-2:] == [f"eager {predictions.text!r}", f"compiled {predictions.text!r}"]
 
 
-def test_a_script_runs_a_model_of_ones_own_beside_it(tmp_path, output) -> None:
+def test_a_script_runs_a_model_of_ones_own_beside_it(tmp_path) -> None:
     lines = ["import torch", "def build():", "    return torch.nn.Linear(3, 2), torch.ones(5, 3)"]
     (tmp_path / "mine.py").write_text("\n".join(lines))
     spec = RunSpec(f"{tmp_path}/mine.py:build", OWN_MODEL, device="cpu")
-    assert "The outputs lie 0 apart" in output(ok_result(spec=spec), tmp_path)
+    assert "The outputs lie 0 apart" in lines_of(ok_result(spec=spec), tmp_path, NOT_COMPILED)[-1]

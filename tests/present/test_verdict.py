@@ -79,34 +79,23 @@ def test_the_stored_answer_without_breaks_stands_beside_it(seconds: float) -> No
 # ---- when compiling pays
 
 
-@pytest.mark.parametrize(
-    ("changes", "pays"),
-    [
-        ({}, "Pays after 20 000 calls from nothing, 2 000 with a kept cache"),
-        ({"compilation": SECOND}, "Pays after 20 000 calls from nothing, 2 000 with a kept cache"),
-        ({"compilation": PACKAGE}, "Pays after 20 000 calls from nothing, 2 000 with the package kept"),
-        ({"compilation": PARTLY}, "Pays after 2 000 calls from a partly filled cache"),
-        ({"compiled": measurement(0.004)}, "Never pays here"),
-        ({"parity": DIFFER}, NEVER_KNOWN),
-        (
-            {"parity": UNKNOWN, "compilation": PARTLY},
-            "Pays after 2 000 calls from a partly filled cache, if its outputs are right",
-        ),
-        ({"compilation": VOID}, "It was recompiled while it was timed: no figure holds"),
-        ({"compilation": None}, ""),
-    ],
-    ids=[
-        "both starts",
-        "a second press",
-        "a package",
-        "partly filled",
-        "slower",
-        "other outputs",
-        "outputs not compared",
-        "void",
-        "nothing compiled",
-    ],
-)
+PAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "both starts": ({}, "Pays after 20 000 calls from nothing, 2 000 with a kept cache"),
+    "a second press": ({"compilation": SECOND}, "Pays after 20 000 calls from nothing, 2 000 with a kept cache"),
+    "a package": ({"compilation": PACKAGE}, "Pays after 20 000 calls from nothing, 2 000 with the package kept"),
+    "partly filled": ({"compilation": PARTLY}, "Pays after 2 000 calls from a partly filled cache"),
+    "slower": ({"compiled": measurement(0.004)}, "Never pays here"),
+    "other outputs": ({"parity": DIFFER}, NEVER_KNOWN),
+    "outputs not compared": (
+        {"parity": UNKNOWN, "compilation": PARTLY},
+        "Pays after 2 000 calls from a partly filled cache, if its outputs are right",
+    ),
+    "void": ({"compilation": VOID}, "It was recompiled while it was timed: no figure holds"),
+    "nothing compiled": ({"compilation": None}, ""),
+}
+
+
+@pytest.mark.parametrize(("changes", "pays"), PAYS.values(), ids=PAYS)
 def test_each_known_start_has_its_break_even(changes: dict[str, Any], pays: str) -> None:
     result = ok_result(**{"compilation": BOTH} | changes)
     assert re.sub(r"\s", " ", verdict.worth(result)) == pays
@@ -120,7 +109,9 @@ def test_wrong_outputs_stand_beside_the_speed_up_in_short() -> None:
 
 
 def test_no_break_even_stands_anywhere_if_it_is_not_known() -> None:
-    for result in (ok_result(compilation=BOTH, parity=DIFFER), ok_result(compilation=VOID)):
+    wrong = ok_result(compilation=BOTH, parity=DIFFER)
+    slower = dataclasses.replace(wrong, compiled=measurement(0.004))
+    for result in (wrong, slower, ok_result(compilation=VOID)):
         assert race.lines_of(result) == []
         assert "Break-even" not in markdown.section(details.costs(result))
 
