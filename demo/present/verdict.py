@@ -107,9 +107,11 @@ def answer(result: RunResult) -> str:
     if found is None:
         return ""
     rough = mark is not None and mark.mark == "rough" and found.verdict != "unsure"
-    doubt = "wrong outputs" if result.outputs_differ else "outputs not compared" if result.outputs_unknown else ""
-    doubt = doubt or ("rough" if rough else "")
-    return f"{_answer(found)} ({doubt})" if doubt else _answer(found)
+    return _answer(found) + (_doubt(result) or " (rough)" * rough)
+
+
+def _doubt(result: RunResult) -> str:
+    return " (wrong outputs)" if result.outputs_differ else " (outputs not compared)" * result.outputs_unknown
 
 
 def _answer(found: Comparison) -> str:
@@ -130,7 +132,7 @@ def speedup(result: RunResult) -> str:
     found = _comparison(result)
     if found is None or not (ratio := _ratio(found)):
         return answer(result)
-    return f"{ratio} (wrong outputs)" if result.outputs_differ else ratio
+    return ratio + _doubt(result)
 
 
 def _ratio(found: Comparison) -> str:

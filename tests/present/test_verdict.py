@@ -101,11 +101,12 @@ def test_each_known_start_has_its_break_even(changes: dict[str, Any], pays: str)
     assert re.sub(r"\s", " ", verdict.worth(result)) == pays
 
 
-def test_wrong_outputs_stand_beside_the_speed_up_in_short() -> None:
-    wrong, unknown = (ok_result(parity=parity) for parity in (DIFFER, UNKNOWN))
-    assert verdict.answer(wrong).endswith("× faster (wrong outputs)")
-    assert verdict.answer(unknown).endswith("× faster (outputs not compared)")
-    assert verdict.speedup(wrong) == f"{verdict.speedup(unknown)} (wrong outputs)"
+@pytest.mark.parametrize(("parity", "doubt"), [(DIFFER, "wrong outputs"), (UNKNOWN, "outputs not compared")])
+def test_a_doubt_of_the_outputs_stands_beside_the_speed_up(parity: Parity, doubt: str) -> None:
+    result = ok_result(parity=parity)
+    assert verdict.answer(result).endswith(f"× faster ({doubt})")
+    assert verdict.speedup(result).endswith(f"× ({doubt})")
+    assert f"× ({doubt}) (" in verdict.in_one_line(result)
 
 
 def test_no_break_even_stands_anywhere_if_it_is_not_known() -> None:
