@@ -150,7 +150,6 @@ def after_text(tab: Any) -> None:
 
 
 def _unfold(tab: Any) -> None:
-    tab.wait_for_function("!document.querySelector('#stage .fold > .label-wrap.open')")  # of the answer before
     press = "titles => titles.forEach(title => title.click())"
     tab.locator("#stage .fold > .label-wrap:not(.open)").evaluate_all(press)
     tab.locator("#figure-trace .main-svg").first.wait_for()
