@@ -148,9 +148,10 @@ def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
 
 
 def _live_line(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:
-    """Returns a `Line` of a race in progress: 'Eager, 1.45 ms: 4 200 calls', or with the words `waits` without `each`.
+    """Returns the line of one variant in a race in progress, with a text such as 'Eager, 1.45 ms: 4 200 calls'.
 
-    Times are in seconds, None if not known yet: `each` of a call, `first` to the first answer, `now` of the race.
+    Times are in seconds: `each` of a call, `first` to the first answer, `now` since the race began. None: not known
+    yet; while `each` is not, the text is `name` and `waits`.
     """
     begins = math.inf if first is None else first
     if not each:

@@ -29,7 +29,7 @@ CONFIRM = """(ids, search) => {
 COMPARE = "history_compare"
 """The query parameter of a link to a comparison. Its value is the runs' ids, separated by spaces."""
 WIDTHS = (85, 200, 370, 215, 155, 115, 145, 175, 190, 220)
-"""The columns of `row_of` in pixels. Else they are as wide as their cells, and titles are cut."""
+"""Widths of the columns of `row_of`, in pixels. Else columns are as wide as their cells, and titles are cut."""
 
 
 class HistoryTab:
@@ -113,7 +113,7 @@ class HistoryTab:
     # ---- the table
 
     def _show(self, search: str, selected: list[str]) -> dict[Any, Any]:
-        """Returns updates that list what matches `search`. Selected runs that are stored stay so."""
+        """Returns updates that list what matches `search`. Selected runs stay selected if they are still stored."""
         self._history.recover()
         results, kept = self._history.all(LISTED, search), self._results(selected)
         summary = fmt.count(stored := self._history.count(search), "run")
@@ -157,7 +157,7 @@ class HistoryTab:
         }
 
     def _compare_linked(self, query: str) -> dict[Any, Any]:
-        """Returns updates that compare the runs in the page's address, or hide the comparison without any.
+        """Returns updates that compare the runs in the page's address, or hide the comparison if it names none.
 
         `query` is the query of the address; '' if its runs are compared already.
         """

@@ -221,7 +221,7 @@ class Outputs:
         }
 
     def _pictures(self, info: ImageInfo | None, seen: Mapping[str, Predictions]) -> Values:
-        """Returns the picture, or with boxes or masks: one for each model, both under a slider, and the differences.
+        """Returns what shows the picture; with boxes or masks, one for each model, both under a slider, and the differences.
 
         Raises ValueError or ArithmeticError for damaged data.
         """
