@@ -221,7 +221,7 @@ class Outputs:
         }
 
     def _pictures(self, info: ImageInfo | None, seen: Mapping[str, Predictions]) -> Values:
-        """Returns what shows the picture; with boxes or masks, one for each model, both under a slider, and the differences.
+        """Returns what shows the picture. With boxes or masks: one for each model, both under a slider, a difference.
 
         Raises ValueError or ArithmeticError for damaged data.
         """
