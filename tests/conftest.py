@@ -1,5 +1,6 @@
 """Before any test."""
 
+import importlib
 import os
 import signal
 import tempfile
@@ -22,6 +23,10 @@ os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 # Else inductor compiles a program for each set of vector instructions, in every process with an empty cache: seconds.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
+
+# The keys of inductor's cache name the first module that holds `torch`. In a worker that is one of torch's own, and so
+# it must be here, or a process that a test starts does not find what the test has compiled.
+importlib.import_module("torch")
 
 # The page's uploads of these tests: an app of the same user that runs meanwhile has its own, and tests remove old ones.
 _uploads = tempfile.TemporaryDirectory(prefix="uploads-of-tests-", ignore_cleanup_errors=True)
