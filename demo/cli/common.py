@@ -2,11 +2,12 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from demo.core import catalog, images
+from demo.core import catalog, format as fmt, images
 from demo.core.codec import plain
 from demo.core.options import OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec
 from demo.core.result import RunResult
@@ -61,6 +62,15 @@ def output_file(text: str) -> Path:
     except BadInput as refused:
         raise argparse.ArgumentTypeError(str(refused)) from refused
     return Path(text)
+
+
+def above_zero(text: str, read: Callable[[str], Any] = fmt.parse_number) -> Any:
+    """Returns the number that a text stands for; with `fmt.parse_whole` a whole number. An argparse type."""
+    number = read(text)
+    if isinstance(number, str) or not 0 < number <= sys.maxsize:
+        kind = "whole number" if read is fmt.parse_whole else "number"
+        raise argparse.ArgumentTypeError(f"give a {kind} above 0. Given: {text!r}")
+    return number
 
 
 def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from demo.cli import terminal
-from demo.cli.common import PROGRAM, find_stored
+from demo.cli.common import PROGRAM, above_zero, find_stored
 from demo.core import format as fmt
 from demo.core.files import replacing
 from demo.core.options import BadInput
@@ -43,14 +43,14 @@ def add_to(commands: Any) -> None:
     )
     history.set_defaults(command=_history)
     history.add_argument("words", nargs="*", metavar="WORDS", help="as above, before all options; nothing: the list")
+    whole = partial(above_zero, read=fmt.parse_whole)
     text = f"the newest N (default: {LISTED}, or with --json all)"
-    history.add_argument("--limit", metavar="N", type=limit, help=text)
+    history.add_argument("--limit", metavar="N", type=whole, help=text)
     history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
     history.add_argument("--json", action="store_true", help="print them as JSON")
     history.add_argument("--yes", action="store_true", help="delete for good; without it nothing is deleted")
-    program = commands.add_parser(
-        "script", help="a stored run as a script that needs torch and transformers, and pillow for a picture"
-    )
+    text = "a stored run as a script that needs torch and transformers, and pillow for a picture"
+    program = commands.add_parser("script", help=text)
     program.set_defaults(command=_script)
     program.add_argument("id", metavar="ID", help="as `history` lists it")
 
@@ -124,11 +124,3 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> No
         print(terminal.history_table(results), file=sys.stderr)
         raise BadInput("Nothing was deleted. Add --yes to delete these for good.")
     print(f"{fmt.count(history.delete(ids), 'run')} deleted.", file=sys.stderr)
-
-
-def limit(text: str) -> int:
-    """Returns the number typed after `--limit`."""
-    number = fmt.parse_whole(text)
-    if not isinstance(number, int) or not 1 <= number <= sys.maxsize:
-        raise argparse.ArgumentTypeError(f"give a whole number of 1 or more. Given: {text!r}")
-    return number

@@ -55,21 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        _silence_output()
+        sys.stdout = open(os.devnull, "w")  # else Python's flush at exit fails again
         return 128 + signal.SIGPIPE
     except OSError as error:  # from the machine, such as standard output on a full disk
         where = f" ({error.filename})" if error.filename else ""
         print(f"{error.strerror or error}{where}. Make room and allow writing, and try again.", file=sys.stderr)
-        _silence_output()
+        sys.stdout = open(os.devnull, "w")
         return FAILED
-
-
-def _silence_output() -> None:
-    """Replaces a standard output that cannot be written, so that Python's flush at exit does not fail again."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parser() -> argparse.ArgumentParser:
@@ -81,14 +73,9 @@ def parser() -> argparse.ArgumentParser:
     listing = commands.add_parser("list", help="the checkpoints to choose from")
     listing.set_defaults(command=_list)
     listing.add_argument("--json", action="store_true", help="print them as JSON")
-    run_command.add_to(commands)
-    doctor_command.add_to(commands)
-    history_command.add_to(commands)
-    published_command.add_to(commands)
-    sweep_command.add_to(commands)
-    best_command.add_to(commands)
-    shapes_command.add_to(commands)
-    deploy_command.add_to(commands)
+    first = (run_command, doctor_command, history_command, published_command, sweep_command)
+    for command in (*first, best_command, shapes_command, deploy_command):
+        command.add_to(commands)
     serving = commands.add_parser("serve", help="open the page, as `python app.py` does")
     serving.set_defaults(command=_serve)
     serving.add_argument("--mcp", action="store_true", help="offer the API as MCP tools, too; needs gradio[mcp]")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from demo.cli import common, terminal
-from demo.core import format as fmt
 from demo.core.options import BadInput, RunSpec
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
@@ -34,7 +33,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
     parser.add_argument("--full", action="store_true", help="print every figure, as `history ID` does")
     text = "end with 1 unless the speed-up is known to be at least this, such as 1.05"
-    parser.add_argument("--at-least", type=ratio, metavar="RATIO", help=text)
+    parser.add_argument("--at-least", type=common.above_zero, metavar="RATIO", help=text)
 
 
 def run_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -101,14 +100,6 @@ def _passes(result: RunResult, least: float) -> bool:
     found = f"at least {low:.2f}×" if low else "not known"
     print(f"{'Passed' if passed else 'Failed'}: the speed-up is {found}, asked {least:g}×.", file=sys.stderr)
     return passed
-
-
-def ratio(text: str) -> float:
-    """Returns the number typed after `--at-least`."""
-    number = fmt.parse_number(text)
-    if not isinstance(number, float) or number <= 0:
-        raise argparse.ArgumentTypeError(f"give a number above 0, such as 1.05. Given: {text!r}")
-    return number
 
 
 def _new_file(text: str, ending: str) -> Path:

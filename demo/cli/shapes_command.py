@@ -13,23 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from demo.cli import terminal
-from demo.cli.common import (
-    FAILED,
-    OK,
-    add_model,
-    add_options,
-    json_text,
-    make_spec,
-    option_values,
-    picture,
-    read_text,
-)
+from demo.cli import common, terminal
 from demo.core import format as fmt, limits
 from demo.core.codec import plain
 from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.size_log import Size, read_log
-from demo.runs.process import Child, child_process, ending
+from demo.runs.process import child_process, ending
 
 MODULE = "demo.backend.replay"
 RUN_OPTIONS = ("device", "weights", "mode", "dtype", "threads", "text", "prompt")
@@ -65,25 +54,25 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("shapes", help="replay a log of input sizes: which `dynamic` is the cheapest?")
     parser.set_defaults(command=_shapes)
     parser.add_argument("file", metavar="FILE", help="a line a call: batch [height width], or batch and prompt tokens")
-    add_model(parser, own=False)  # the function of an own model decides its sizes itself
-    add_options(parser, RUN_OPTIONS)
+    common.add_model(parser, own=False)  # the function of an own model decides its sizes itself
+    common.add_options(parser, RUN_OPTIONS)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
 
 
 def _shapes(options: argparse.Namespace) -> int:
-    spec = make_spec(options, option_values(options, RUN_OPTIONS))
-    image = picture(options.image, [spec])
-    sizes = read_log(read_text(options.file, "log"), spec.task == TEXT_GENERATION)
+    spec = common.make_spec(options, common.option_values(options, RUN_OPTIONS))
+    image = common.picture(options.image, [spec])
+    sizes = read_log(common.read_text(options.file, "log"), spec.task == TEXT_GENERATION)
     replays = []
     for strategy in STRATEGIES:
-        print(f"{strategy}: {len(sizes)} calls", file=sys.stderr, flush=True)
+        print(f"{strategy}: {len(sizes)} calls", file=sys.stderr)
         replays.append(replay(spec, image, sizes, strategy))
     best = cheapest(replays)
     if options.json:
-        print(json_text({"checkpoint": spec.checkpoint, "calls": len(sizes), "cheapest": best, "rows": replays}))
+        print(common.json_text({"checkpoint": spec.checkpoint, "calls": len(sizes), "cheapest": best, "rows": replays}))
     else:
         print(shapes_report(replays, best))
-    return OK if best else FAILED
+    return common.OK if best else common.FAILED
 
 
 def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -> Replay:
@@ -92,31 +81,26 @@ def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -
     A replay that fails or exceeds the time limit of a run is returned with the reason in `failed`. Raises BadInput if
     the model cannot be called with these sizes.
     """
-    dynamic = strategy if strategy in ("auto", "on") else "off"
     job = {
-        "spec": plain(dataclasses.replace(spec, dynamic=dynamic)),
+        "spec": plain(dataclasses.replace(spec, dynamic=strategy if strategy in ("auto", "on") else "off")),
         "input_file": str(image.resolve()),
         "sizes": plain([size.pad() for size in sizes] if strategy == "padded" else sizes),
         "compiled": strategy != "eager",
     }
+    limit = limits.current().seconds
     with child_process(MODULE) as child:
         child.send(job | {"cache_folder": tempfile.mkdtemp(dir=child.folder)})
-        answer = _read_answer(child)
+        code = child.exit_code(limit)
+        lines, words = child.output(), child.last_words().splitlines()
+    if code is None:
+        return Replay(strategy, failed=f"stopped after {fmt.duration(limit)}, the limit of one run")
+    if code != 0 or not lines:
+        said = words[-1][:200] if words and code != -signal.SIGKILL else f"the process {ending(code)}"
+        return Replay(strategy, failed=said)
+    answer = json.loads(lines[-1])
     if "refused" in answer:
         raise BadInput(answer["refused"])
     return Replay(strategy, **answer)
-
-
-def _read_answer(child: Child) -> dict[str, Any]:
-    """Returns the fields of a `Replay`, or {"refused": why} if the model cannot be called with these sizes."""
-    limit = limits.current().seconds
-    code = child.exit_code(limit)
-    if code is None:
-        return {"failed": f"stopped after {fmt.duration(limit)}, the limit of one run"}
-    if code == 0 and (lines := child.output()):
-        return json.loads(lines[-1])
-    words = child.last_words().splitlines()
-    return {"failed": words[-1][:200] if words and code != -signal.SIGKILL else f"the process {ending(code)}"}
 
 
 def cheapest(replays: list[Replay]) -> list[str]:
@@ -130,10 +114,9 @@ def shapes_report(replays: list[Replay], best: list[str]) -> str:
     table = terminal.table([head, *map(_row, replays)])
     if not best:
         return "\n".join(table)
-    name, *equal = best
-    answer = f"Cheapest for this log: {name}."
-    if equal:
-        answer += f" Within {fmt.percent(SPREAD)} of it, which one process each cannot tell apart: {', '.join(equal)}."
+    answer = f"Cheapest for this log: {best[0]}."
+    if equal := ", ".join(best[1:]):
+        answer += f" Within {fmt.percent(SPREAD)} of it, which one process each cannot tell apart: {equal}."
     return "\n".join([*table, "", answer])
 
 
@@ -141,12 +124,6 @@ def _row(one: Replay) -> tuple[str, ...]:
     if one.failed:
         return (one.strategy, f"failed: {one.failed}", *[""] * 5)
     median, p99 = np.percentile(one.seconds, [50, 99])
-    return (
-        one.strategy,
-        fmt.duration(one.total),
-        fmt.latency(median),
-        fmt.latency(p99),
-        str(one.recompiles),
-        str(one.fallbacks),
-        fmt.percent(sum(one.waited) / len(one.waited)),
-    )
+    times = (fmt.duration(one.total), fmt.latency(median), fmt.latency(p99))
+    waited = fmt.percent(sum(one.waited) / len(one.waited))
+    return (one.strategy, *times, str(one.recompiles), str(one.fallbacks), waited)

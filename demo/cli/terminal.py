@@ -6,10 +6,10 @@ import sys
 import textwrap
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import TextIO
 
 from demo.core import format as fmt
-from demo.core.measurement import Measurement
 from demo.core.progress import Progress
 from demo.core.quality import quality
 from demo.core.result import RunResult
@@ -30,29 +30,26 @@ class ProgressLine:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._print = partial(print, end="", file=stream, flush=True)
         self._phase = ""
 
     def show(self, progress: Progress) -> None:
         if self._stream.isatty():
             columns = shutil.get_terminal_size().columns
-            self._write(f"\r\x1b[K{progress_text(progress)[: columns - 1]}")
+            self._print(f"\r\x1b[K{progress_text(progress)[: columns - 1]}")
         elif progress.phase != self._phase:
             self._phase = progress.phase
-            self._write(f"{progress_text(progress)}\n")
+            self._print(f"{progress_text(progress)}\n")
 
     def end(self) -> None:
         """Clears the line, so that the next output starts on an empty one."""
         if self._stream.isatty():
-            self._write("\r\x1b[K")
+            self._print("\r\x1b[K")
 
     def say(self, text: str) -> None:
         """Prints a line that stays."""
         self.end()
-        self._write(f"{text}\n")
-
-    def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        self._print(f"{text}\n")
 
 
 def follow(events: Generator[Event, None, None], text_of: Callable[[Done], str], goes_on: bool) -> None:
@@ -108,7 +105,11 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
     """Yields the lines of a successful result, each with its key in `ANSI_CODES`, or '' for no colour."""
     width = 2 + max((len(title) for _, title, _ in naming.variants(result)), default=0)
     for name, title, side in naming.variants(result):
-        yield f"{title:<{width}}{fmt.latency(result.latencies[name]):>9}{_spread(side)}", name
+        seconds = side.wall_seconds
+        low, high = fmt.latency(min(seconds)), fmt.latency(max(seconds))
+        spread = f" ± {fmt.latency(statistics.pstdev(seconds))}   {low} … {high}"
+        calls = fmt.count(len(seconds), "call")
+        yield f"{title:<{width}}{fmt.latency(result.latencies[name]):>9}{spread}, {calls}", name
     answer = " ".join(filter(None, verdict.headline_parts(result) or ())) or verdict.headline(result)
     outcome = verdict.outcome(result)
     yield answer, outcome if outcome in ("faster", "slower") else "bold"
@@ -123,13 +124,6 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
     if (mark := quality(result)) is not None:
         plain.append(verdict.quality_line(result).removesuffix(".") + REMEDIES[mark.remedy])
     yield from ((line, "") for line in [*plain, verdict.caveat(result)])
-
-
-def _spread(side: Measurement) -> str:
-    """Returns standard deviation, range and number of calls: ' ± 0.02 ms   1.41 ms … 1.60 ms, 84 calls'."""
-    spread = fmt.latency(statistics.pstdev(side.wall_seconds))
-    low, high = fmt.latency(min(side.wall_seconds)), fmt.latency(max(side.wall_seconds))
-    return f" ± {spread}   {low} … {high}, {fmt.count(len(side.wall_seconds), 'call')}"
 
 
 def report(result: RunResult) -> str:

@@ -3,6 +3,8 @@
 import os
 import re
 import subprocess
+from base64 import b64decode
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +12,7 @@ from unittest import mock
 
 import huggingface_hub
 import pytest
-from huggingface_hub import CommitOperationDelete, HfApi
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from support.command_line import ROOT
 
 from demo.cli import deploy_command
@@ -23,23 +25,23 @@ TREE = {
     "app.py": b"print('page')\n",
     "README.md": b"# A project\n",
     "requirements.txt": b"gradio\n",
-    "demo/__init__.py": b"",
     "demo/cli/main.py": b"pass\n",
     "assets/weights.bin": bytes(range(256)) * 40,
     "docs/page.md": b"# Page\n",
 }
-ELSEWHERE = dict.fromkeys(("tests/test_app.py", "benchmarks/sweep.py", "pyproject.toml"), b"")
+ELSEWHERE = ("tests/test_app.py", "benchmarks/sweep.py", "pyproject.toml")
 """Files of a tree that do not belong on a Space."""
-HUBS = {".gitattributes": b""}
-"""What the Hub puts into a Space, and stays."""
-FREE = "cpu-basic"
+NEW = (".gitattributes", "README.md")
+"""What the Hub itself puts into a Space."""
+ALWAYS = ["create_repo", "space_info", "get_space_runtime", "create_commit"]
+"""What every deploy asks of the Hub."""
 
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch) -> Path:
     """A small project in place of this one; git tracks all that is in it."""
     folder = tmp_path / "project"
-    for name, data in (TREE | ELSEWHERE).items():
+    for name, data in (TREE | dict.fromkeys(ELSEWHERE, b"")).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
@@ -49,51 +51,30 @@ def tree(tmp_path, monkeypatch) -> Path:
 
 
 class Hub:
-    """One Space in memory behind a stub of `HfApi`; a call that the real one does not take is a TypeError."""
+    """One Space behind a stub of `HfApi`; a call that the real one does not take is a TypeError."""
 
     def __init__(self) -> None:
-        self.exists = self.private = False
-        self.hardware, self.commits = FREE, 0
-        self.variables: dict[str, str] = {}
-        self.files = {".gitattributes": b"", "README.md": b"# New"}
         self.api = mock.create_autospec(HfApi, instance=True)
-        for name in vars(Hub).keys() & vars(HfApi).keys():
-            if not name.startswith("_"):
-                getattr(self.api, name).side_effect = getattr(self, name)
+        self.has()
 
-    @property
-    def settings(self) -> tuple[bool, str, dict[str, str]]:
-        return self.private, self.hardware, self.variables
+    def has(self, files: Iterable[str] = NEW, private: bool = False, hardware: str = "cpu-basic") -> None:
+        """Says what the Hub answers about the Space."""
+        siblings = [SimpleNamespace(rfilename=name) for name in files]
+        self.api.space_info.return_value = SimpleNamespace(private=private, siblings=siblings)
+        self.api.get_space_runtime.return_value = SimpleNamespace(hardware=None, requested_hardware=hardware)
 
-    def create_repo(self, space: str, space_hardware: str | None, private: bool | None, **more: Any) -> None:
-        assert more == {"repo_type": "space", "space_sdk": "gradio", "exist_ok": True}
-        if not self.exists:
-            self.exists, self.private, self.hardware = True, bool(private), space_hardware or FREE
+    def deploy(self, *options: str) -> list[str]:
+        """Deploys to this Space, and returns what was asked of the Hub."""
+        self.api.reset_mock()
+        assert main(["deploy", "me/bench", *options]) == OK
+        return [call[0] for call in self.api.method_calls]
 
-    def space_info(self, space: str) -> Any:
-        files = [SimpleNamespace(rfilename=name) for name in self.files]
-        return SimpleNamespace(private=self.private, siblings=files)
-
-    def update_repo_settings(self, space: str, repo_type: str, private: bool) -> None:
-        self.private = private
-
-    def add_space_variable(self, space: str, key: str, value: str) -> None:
-        self.variables[key] = value
-
-    def get_space_runtime(self, space: str) -> Any:
-        return SimpleNamespace(hardware=None, requested_hardware=self.hardware)
-
-    def request_space_hardware(self, space: str, hardware: str) -> None:
-        self.hardware = hardware
-
-    def create_commit(self, space: str, operations: list[Any], commit_message: str, repo_type: str) -> None:
-        self.commits += 1
-        for one in operations:
-            if isinstance(one, CommitOperationDelete):
-                del self.files[one.path_in_repo]
-            else:
-                with one.as_file() as file:
-                    self.files[one.path_in_repo] = file.read()
+    def commit(self) -> tuple[dict[str, bytes], list[str]]:
+        """The files that the one commit adds, and the names of those that it deletes."""
+        (call,) = self.api.create_commit.call_args_list
+        added = [one for one in call.args[1] if isinstance(one, CommitOperationAdd)]
+        deleted = [one.path_in_repo for one in call.args[1] if isinstance(one, CommitOperationDelete)]
+        return {one.path_in_repo: b64decode(one.b64content()) for one in added}, deleted
 
 
 @pytest.fixture
@@ -110,37 +91,36 @@ def test_a_new_space_gets_the_files_that_belong_there(tree: Path, hub: Hub, caps
     os.symlink("/etc", tree / "docs" / "link")
     subprocess.run(["git", "add", "--force", "docs/link"], cwd=tree, check=True)
     (tree / "docs" / "page.md").unlink()
-    assert main(["deploy", "me/bench"]) == OK
-    assert hub.files == {name: (tree / name).read_bytes() for name in TREE if name != "docs/page.md"} | HUBS
-    assert (*hub.settings, hub.commits) == (False, FREE, {}, 1)
+    assert hub.deploy() == ALWAYS
+    assert hub.commit() == ({name: (tree / name).read_bytes() for name in TREE if name != "docs/page.md"}, [])
     output = capsys.readouterr()
-    assert output.out.endswith("/spaces/me/bench\n") and "6 files, 0.01 MB" in output.err
+    assert output.out.endswith("/spaces/me/bench\n") and "5 files, 0.01 MB" in output.err
 
 
 def test_a_new_space_is_made_with_its_settings(tree: Path, hub: Hub, monkeypatch, capsys) -> None:
     monkeypatch.setenv(hub_dataset.VARIABLE, "me/results")
-    command = ["deploy", "my-team/bench", "--hardware", "t4-small", "--private"]
-    assert main([*command, "--dry-run"]) == OK and hub.api.mock_calls == []
+    options = ["--hardware", "t4-small", "--private"]
+    assert hub.deploy(*options, "--dry-run") == []
     output = capsys.readouterr()
-    for fact in ("/spaces/my-team/bench", "t4-small", "private", f"{hub_dataset.VARIABLE}=me/results"):
+    for fact in ("/spaces/me/bench", "t4-small", "private", f"{hub_dataset.VARIABLE}=me/results"):
         assert fact in output.out
-    assert "7 files, 0.01 MB" in output.err
-    assert main(command) == OK
-    assert hub.settings == (True, "t4-small", {hub_dataset.VARIABLE: "me/results"})
-    assert not hub.api.request_space_hardware.called  # it was made so
+    assert "6 files, 0.01 MB" in output.err
+    hub.has(private=True, hardware="t4-small")
+    assert hub.deploy(*options) == [*ALWAYS[:2], "add_space_variable", *ALWAYS[2:]]
+    settings = {"space_hardware": "t4-small", "private": True, "exist_ok": True}
+    hub.api.create_repo.assert_called_with("me/bench", repo_type="space", space_sdk="gradio", **settings)
+    hub.api.add_space_variable.assert_called_with("me/bench", hub_dataset.VARIABLE, "me/results")
 
 
 def test_a_second_deploy_changes_only_what_is_asked_for(tree: Path, hub: Hub) -> None:
-    hub.exists, hub.private, hub.hardware = True, True, "a10g-small"
-    hub.variables = {"WORTH_COMPILING_BATCH": "8"}
-    hub.files |= TREE | {"demo/old.py": b"old"}
-    (tree / "docs" / "page.md").write_bytes(b"# New page\n")
-    assert main(["deploy", "me/bench"]) == OK
-    assert hub.files == TREE | HUBS | {"docs/page.md": b"# New page\n"}
-    assert hub.settings == (True, "a10g-small", {"WORTH_COMPILING_BATCH": "8"})
-    hub.private = False
-    assert main(["deploy", "me/bench", "--private", "--hardware", "l4x1"]) == OK
-    assert hub.settings[:2] == (True, "l4x1")
+    hub.has([*NEW, *TREE, "demo/old.py"], private=True, hardware="a10g-small")
+    assert hub.deploy() == ALWAYS and hub.commit() == (TREE, ["demo/old.py"])
+    assert hub.api.create_repo.call_args.kwargs["private"] is None
+    hub.has(TREE)
+    asked = hub.deploy("--private", "--hardware", "l4x1")
+    assert {*asked} - {*ALWAYS} == {"update_repo_settings", "request_space_hardware"}
+    hub.api.update_repo_settings.assert_called_with("me/bench", repo_type="space", private=True)
+    hub.api.request_space_hardware.assert_called_with("me/bench", "l4x1")
 
 
 FOR_CUDA_12 = "--extra-index-url https://download.pytorch.org/whl/cu126\ntorch==2.13.0+cu126"
@@ -160,16 +140,16 @@ FOR_CUDA_12 = "--extra-index-url https://download.pytorch.org/whl/cu126\ntorch==
 def test_a_space_gets_the_torch_that_suits_its_hardware(hardware: str, torch: str, tree: Path, hub: Hub) -> None:
     (tree / "requirements.txt").write_bytes(b"gradio\ntorch==2.13.0\ntransformers==5\n")
     for options in (["--hardware", hardware], []):  # the second time it is the hardware that the Space has
-        assert main(["deploy", "me/bench", *options]) == OK
-        assert hub.files["requirements.txt"] == f"gradio\n{torch}\ntransformers==5\n".encode()
+        hub.deploy(*options)
+        assert hub.commit()[0]["requirements.txt"] == f"gradio\n{torch}\ntransformers==5\n".encode()
+        hub.has(hardware=hardware)
 
 
 def test_a_space_with_something_else_is_left_as_it_is(tree: Path, hub: Hub, capsys) -> None:
-    hub.exists = True
-    hub.files["chat.py"] = b"mine"
+    hub.has([*NEW, "chat.py"])
     assert main(["deploy", "me/chat", "--private", "--hardware", "l4x1"]) == BAD_INPUT
     assert "me/chat holds something else, such as chat.py" in capsys.readouterr().err
-    assert (*hub.settings, hub.commits) == (False, FREE, {}, 0)
+    assert [call[0] for call in hub.api.method_calls] == ["create_repo", "space_info"]
 
 
 def test_an_error_of_the_hub_has_its_way_out(tree: Path, hub: Hub, capsys) -> None:

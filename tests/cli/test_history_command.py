@@ -64,7 +64,7 @@ def test_history_export_writes_what_the_search_leaves(stored: History, tmp_path)
         (["card", ok_result().id, "card.jpg"], "must end in .png. Given"),
         (["race", "nothing", "race.svg"], "history lists them."),
         (["delete", "nothing", "--yes"], "history lists them."),
-        (["--limit", "0"], "give a whole number of 1 or more. Given: '0'"),
+        (["--limit", "0"], "give a whole number above 0. Given: '0'"),
     ],
     ids=" ".join,
 )

@@ -59,7 +59,10 @@ def test_a_port_that_is_none_is_one_sentence_and_exit_2(monkeypatch, capsys) -> 
         (["published", "--gpu", "H100"], "They have: A100, V100, T4"),
         (["shapes", "missing.txt"], "The log 'missing.txt' cannot be read: No such file or directory."),
         (["best", "--minutes", "ten"], "A search takes 1 to 60 minutes. Given: ten."),
-        *(([*RUN, f"--at-least={bound}"], f"such as 1.05. Given: {bound!r}") for bound in ("fast", "0", "-1", "nan")),
+        *(
+            ([*RUN, f"--at-least={bound}"], f"a number above 0. Given: {bound!r}")
+            for bound in ("fast", "0", "-1", "nan")
+        ),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(fake: Any, capsys, arguments: list[str], words: str) -> None:

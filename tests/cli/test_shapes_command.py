@@ -38,7 +38,8 @@ def test_a_strategy_is_what_its_process_is_told(strategy: str, dynamic: str, bat
 
     @contextlib.contextmanager
     def child(module: str, **_: Any) -> Any:
-        yield SimpleNamespace(folder=str(tmp_path), send=jobs.append, exit_code=lambda _: 0, output=lambda: [answer])
+        said = {"exit_code": lambda _: 0, "output": lambda: [answer], "last_words": str}
+        yield SimpleNamespace(folder=str(tmp_path), send=jobs.append, **said)
 
     monkeypatch.setattr(shapes_command, "child_process", child)
     found = shapes_command.replay(catalog.make_spec("shapes-vit"), PICTURE, (Size(3), Size(1)), strategy)
