@@ -7,7 +7,6 @@ from base64 import b64decode
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest import mock
 
 import huggingface_hub
