@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -62,11 +63,14 @@ def _script(options: argparse.Namespace) -> None:
 def _history(options: argparse.Namespace) -> None:
     history = History()
     history.recover()
+    results = islice(history.each(options.search), options.limit)
     match options.words:
+        case [] if options.json:
+            sys.stdout.writelines(export.json_lines(results))
         case []:
             _list(history, options)
         case ["export", file]:
-            _write(Path(file), _exports(history.each(options.limit, options.search)))
+            _write(Path(file), _exports(results))
         case ["card", id, file]:
             result = find_stored(history, id)
             _write(Path(file), {".png": lambda draft: draft.write(png.card(result))})
@@ -88,9 +92,6 @@ def _history(options: argparse.Namespace) -> None:
 
 
 def _list(history: History, options: argparse.Namespace) -> None:
-    if options.json:
-        sys.stdout.writelines(export.json_lines(history.each(options.limit, options.search)))
-        return
     results = history.all(options.limit or LISTED, options.search)
     if results:
         print(terminal.history_table(results))

@@ -74,9 +74,9 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunR
     """Runs the spec, shows progress on standard error and returns the result."""
     from demo.runs.runner import Runner
 
-    line, machine = terminal.ProgressLine(sys.stderr), None
-    try:
-        with closing(Runner(history)) as runner, closing(runner.run(spec, image, files=files)) as events:
+    machine, stopped = None, "Cancelled. What was measured is stored."
+    with terminal.progress_line(stopped) as line, closing(Runner(history)) as runner:
+        with closing(runner.run(spec, image, files=files)) as events:
             for event in events:
                 if machine is None and (machine := runner.machine) is not None and machine.gpu_problem:
                     line.say(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
@@ -84,11 +84,6 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunR
                     result = event
                 else:
                     line.show(event)
-    except KeyboardInterrupt:
-        line.say("Cancelled. What was measured is stored.")
-        raise
-    finally:
-        line.end()
     return result
 
 

@@ -5,7 +5,7 @@ import statistics
 import sys
 import textwrap
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TextIO
 
@@ -52,24 +52,31 @@ class ProgressLine:
         self._print(f"{text}\n")
 
 
+@contextmanager
+def progress_line(stopped: str) -> Iterator[ProgressLine]:
+    """Yields a line of progress on standard error and clears it at the end. After Ctrl-C it says `stopped`."""
+    line = ProgressLine(sys.stderr)
+    try:
+        yield line
+    except KeyboardInterrupt:
+        line.say(stopped)
+        raise
+    finally:
+        line.end()
+
+
 def follow(events: Generator[Event, None, None], text_of: Callable[[Done], str], goes_on: bool) -> None:
     """Shows several runs on standard error: a line for each finished run and, on a terminal, the current run.
 
     `text_of` makes the line of a run. `goes_on`: whether, after Ctrl-C, the same command would run only what is left.
     """
-    line = ProgressLine(sys.stderr)
-    try:
-        with closing(events):
-            for event in events:
-                if isinstance(event, Done):
-                    line.say(text_of(event))
-                elif isinstance(event, Timing) and sys.stderr.isatty():
-                    line.show(event.progress)
-    except KeyboardInterrupt:
-        line.say(f"Stopped. What is done is stored{', and another start goes on from there' if goes_on else ''}.")
-        raise
-    finally:
-        line.end()
+    stopped = f"Stopped. What is done is stored{', and another start goes on from there' if goes_on else ''}."
+    with progress_line(stopped) as line, closing(events):
+        for event in events:
+            if isinstance(event, Done):
+                line.say(text_of(event))
+            elif isinstance(event, Timing) and sys.stderr.isatty():
+                line.show(event.progress)
 
 
 def progress_text(progress: Progress) -> str:

@@ -87,21 +87,16 @@ class History:
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> list[RunResult]:
-        """Returns the results that `each` yields, as a list. A result takes up to a few hundred kilobytes of memory."""
-        return list(self.each(limit, search, checkpoints))
+        """Returns the first `limit` results that `each` yields (None: all). Each takes up to some hundred kilobytes."""
+        return list(islice(self.each(search, checkpoints), limit))
 
-    def each(
-        self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
-    ) -> Iterator[RunResult]:
-        """Yields the newest `limit` results (None: all), newest first. Skips and logs a row that cannot be read.
+    def each(self, search: str = "", checkpoints: Collection[str] | None = None) -> Iterator[RunResult]:
+        """Yields the results, newest first. Skips and logs a row that cannot be read.
 
         - `search`: words that a result's `_search_text` must all contain; '' for no condition. Only the newest
           `MAX_SEARCHED` results are searched. Raises BadInput for more than `MAX_WORDS` words.
         - `checkpoints`: only results of these checkpoints; None for all.
         """
-        return islice(self._readable(search, checkpoints), limit)
-
-    def _readable(self, search: str, checkpoints: Collection[str] | None) -> Iterator[RunResult]:
         # One query for each result: while a single long query runs, SQLite cannot empty its write-ahead log.
         row_ids = self._row_ids(search, checkpoints)
         with self._database("read") as database:
