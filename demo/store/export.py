@@ -30,7 +30,7 @@ def _option(annotation: Any) -> str:
     return kinds[kind]
 
 
-def _timing(variant: str) -> dict[str, tuple[str, str]]:
+def _figures_of(variant: str) -> dict[str, tuple[str, str]]:
     return {
         f"{variant}_ms": (_NUMBER, f"{variant}_ms"),
         f"{variant}_median_ms": (_NUMBER, f"{variant}.median_ms"),
@@ -39,11 +39,6 @@ def _timing(variant: str) -> dict[str, tuple[str, str]]:
         f"{variant}_images_per_second": (_NUMBER, f"{variant}.images_per_second"),
         f"{variant}_calls": (_WHOLE, f"{variant}.wall_seconds"),
         f"{variant}_peak_memory_bytes": (_WHOLE, f"{variant}.peak_memory_bytes"),
-    }
-
-
-def _generation(variant: str) -> dict[str, tuple[str, str]]:
-    return {
         f"{variant}_first_token_ms": (_NUMBER, f"comparisons.first_token.{variant}_ms"),
         f"{variant}_answer_ms": (_NUMBER, f"answer_ms.{variant}"),
         f"{variant}_tokens_per_second": (_NUMBER, f"{variant}.tokens_per_second"),
@@ -61,8 +56,8 @@ EXPORTED: dict[str, tuple[str, str]] = {
         for name in ("torch", "transformers", "python", "platform", "device_name", "cpu", "driver", "cuda")
     },
     "threads": (_WHOLE, "environment.threads"),
-    **_timing("eager"),
-    **_timing("compiled"),
+    **_figures_of("eager"),
+    **_figures_of("compiled"),
     "speedup": (_NUMBER, "speedup.ratio"),
     "speedup_low": (_NUMBER, "speedup.low"),
     "speedup_high": (_NUMBER, "speedup.high"),
@@ -83,8 +78,6 @@ EXPORTED: dict[str, tuple[str, str]] = {
     "failure_stage": (_TEXT, "failure.stage"),
     "failure_message": (_TEXT, "failure.message"),
     "warnings": (_TEXT, "warnings"),
-    **_generation("eager"),
-    **_generation("compiled"),
 }
 """The columns of an exported table of results: for each its pandas type and its path in `to_json(result)`."""
 COLUMN_TYPES = {name: kind for name, (kind, _) in EXPORTED.items()}

@@ -43,9 +43,6 @@ class StoredRun:
     """The process's times, for the speed-ups of later runs; None if those may not be pooled over it."""
 
 
-_VERSIONS = ("transformers", "threads", "driver", "triton", "python")
-
-
 def compiled_spec(spec: RunSpec) -> RunSpec:
     """Returns the spec with default timing options, so that two specs that compile alike are equal."""
     return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
@@ -56,7 +53,8 @@ def versions(result: RunResult) -> tuple[object, ...]:
     machine = result.environment
     if machine is None:
         return ()
-    return *(getattr(machine, name) for name in _VERSIONS), machine.settings.get("instructions")
+    names = ("transformers", "threads", "driver", "triton", "python")
+    return *(getattr(machine, name) for name in names), machine.settings.get("instructions")
 
 
 def rerun_of(result: RunResult) -> StoredRun | None:

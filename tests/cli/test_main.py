@@ -55,8 +55,6 @@ def test_a_port_that_is_none_is_one_sentence_and_exit_2(monkeypatch, capsys) -> 
         ([*RUN, "--trace", "t", "--profile", "off"], "leave out --profile off"),
         ([*RUN, "--package", "p", "--scope", "layers"], "choose scope model"),
         (["run", "--model", f"{__file__}:main", "--image", str(EXAMPLE)], "leave out --image"),
-        (["history", "no-such-id"], "no-such-id"),
-        (["published", "--gpu", "H100"], "They have: A100, V100, T4"),
         (["shapes", "missing.txt"], "The log 'missing.txt' cannot be read: No such file or directory."),
         (["best", "--minutes", "ten"], "A search takes 1 to 60 minutes. Given: ten."),
         *(
