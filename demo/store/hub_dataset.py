@@ -78,7 +78,7 @@ class PushedHistory(History):
         try:
             self._scheduler.trigger().result(LAST_PUSH_SECONDS)
         except Exception as error:
-            _log.warning("the last results were not pushed to %s: %s", self.dataset, error or "no answer in time")
+            _log.warning("the last results were not pushed to %s: %s", self.dataset, str(error) or "no answer in time")
         self._scheduler.stop()
 
     def _write(self, result: RunResult) -> None:
