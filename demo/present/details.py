@@ -142,7 +142,10 @@ def compilation(result: RunResult) -> Part | None:
         return None
     texts = []
     if FIRST_TOKEN in result.further and found.recompiles:
-        texts.append("One graph reads the prompt and one, which dynamo calls a recompile, writes a token.")
+        texts.append(
+            "One graph reads the prompt and one writes a token: dynamo calls the second a recompile, "
+            "since its input has another length."
+        )
     rows = _places("Graph break", found.graph_breaks)
     rows += _places("Fallback to eager", found.fallbacks)
     rows += _places("Recompile", found.recompiles)

@@ -179,7 +179,7 @@ def script(result: RunResult) -> str:
 
 
 def _model_code(spec: RunSpec) -> dict[str, str]:
-    """Returns the values of `OWN` and `MODEL`, which load the model as `demo.backend.models` does."""
+    """Returns the values for the names in `OWN` or `MODEL`, which load the model as `demo.backend.models` does."""
     if spec.task == OWN_MODEL:
         file, function = catalog.own_model_parts(spec.checkpoint)
         return {"file": literal(file.name), "function": literal(function)}
@@ -222,7 +222,7 @@ def change(spec: RunSpec) -> str:
 
 
 def _compile_lines(spec: RunSpec, arguments: str) -> str:
-    """Returns the lines that make `compiled` of `model`. `arguments`: positional ones for an export."""
+    """Returns the lines that make `compiled` of `model`. `arguments`: source of the positional arguments of torch.export."""
     if spec.compiler == "aot":
         return Template(AOT).substitute(mode=literal(spec.mode), arguments=arguments)
     mode = [f"mode={literal(spec.mode)}"] * (spec.mode != "default")

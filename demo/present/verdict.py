@@ -128,7 +128,7 @@ def title(result: RunResult) -> str:
 
 
 def speedup(result: RunResult) -> str:
-    """Returns '1.44×' if compiled is faster, '0.80×' if slower, else the words of `answer`."""
+    """Returns '1.44×' if compiled is faster, '0.80×' if slower, both with a doubt of the outputs, else `answer`."""
     found = _comparison(result)
     if found is None or not (ratio := _ratio(found)):
         return answer(result)

@@ -58,8 +58,8 @@ def _endpoint(
 ) -> Callable[..., dict[str, Any]]:
     """Returns a function for `gr.api` that calls `function` with the values of `arguments` by name.
 
-    "request" is gradio's request. gradio describes the endpoint and its MCP tool by the returned function's name,
-    signature and docstring.
+    They include "request", gradio's request. gradio describes the endpoint and its MCP tool by the returned function's
+    name, signature and docstring.
     """
     every = [_argument("request", gr.Request, Parameter.empty), *arguments]
     signature = Signature(every, return_annotation="dict[str, Any]")  # as text: described as any JSON
@@ -182,11 +182,11 @@ def make_history(stored: History) -> Callable[..., list[dict[str, Any]]]:
             raise BadInput(f"The limit must be {wanted}. Given: {fmt.excerpt(limit)}.")
         stored.recover()
         if id:
-            result = stored.get(id)
+            result = stored.get(str(id))
             if result is None:
                 raise BadInput(f"No stored run has the id {fmt.excerpt(id)}.")
             return [_whole(result)]
-        results = stored.all(limit, search or "")
+        results = stored.all(limit, str(search or ""))
         return [_whole(result) if whole else export.row(result) for result in results]
 
     return history

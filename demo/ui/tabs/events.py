@@ -22,7 +22,7 @@ RAW: dict[str, Any] = {"preprocess": False, **EVENT_OPTIONS}
 """With these, a handler gets the values as the browser sent them. Otherwise gradio decodes the picture, and fails if it
 is broken. The worker decodes it instead, and says what is wrong."""
 LATEST: dict[str, Any] = {"trigger_mode": "always_last", **RAW}
-"""Also with these, no change of a field is lost. Otherwise gradio drops those that come while it handles another."""
+"""`RAW`, and the last of several quick changes is always handled. Otherwise gradio may drop it."""
 
 
 def problem(title: str, message: str, remedy: str = "") -> Markup:

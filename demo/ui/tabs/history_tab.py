@@ -7,10 +7,12 @@ from urllib.parse import urlencode
 import gradio as gr
 
 from demo.core import format as fmt, hub, limits
+from demo.core.options import BadInput
 from demo.core.result import RunResult
 from demo.present import naming, verdict
 from demo.present.charts import intervals
 from demo.store import export
+from demo.store.history import HistoryError
 from demo.store.hub_dataset import PushedHistory
 from demo.ui.look import TO_OPEN_RUN, download, scroll_to
 from demo.ui.tabs import compare, links, tables
@@ -115,8 +117,12 @@ class HistoryTab:
     def _show(self, search: str, selected: list[str]) -> dict[Any, Any]:
         """Returns updates that list what matches `search`. Selected runs stay selected if they are still stored."""
         self._history.recover()
-        results, kept = self._history.all(LISTED, search), self._results(selected)
-        summary = fmt.count(stored := self._history.count(search), "run")
+        try:
+            results, kept = self._history.all(LISTED, search), self._results(selected)
+            stored = self._history.count(search)
+        except (BadInput, HistoryError) as error:
+            return {self.summary: tables.status(fmt.redact(str(error))), self.runs: gr.update(visible=False)}
+        summary = fmt.count(stored, "run")
         if len(results) < stored:
             summary = f"The newest {len(results)} of {stored} runs. A search finds the others."
         labels = {one.id: f"{naming.run_line(one)} · {fmt.minute(one.started_at)} UTC" for one in (*results, *kept)}
@@ -183,7 +189,7 @@ class HistoryTab:
 
     def _delete(self, selected: list[str], search: str) -> dict[Any, Any]:
         """Deletes the selected runs. `selected` is [] if the visitor did not confirm."""
-        deleted = self._history.delete(selected) if self._may_delete else 0
+        deleted = self._history.delete(selected) if selected and self._may_delete else 0
         if not deleted:
             return {self.message: tables.status("No run was deleted.")}
         message = tables.status(f"{fmt.capital(fmt.count(deleted, 'run'))} deleted.")

@@ -73,7 +73,7 @@ class PublishedTab:
     def _update(self, query: str, *held: str) -> dict[Any, Any]:
         """Returns updates of the whole tab for the rows that the address's `query` chooses.
 
-        If it is '', `held` does so, the lists' values. A value that its list lacks becomes ALL.
+        If `query` is '', the lists' values `held` choose. A value that its list lacks becomes ALL.
         """
         if query:
             address = links.read_query(query)

@@ -96,7 +96,7 @@ NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its
 
 
 class Blocks(gr.Blocks):
-    """gradio's `Blocks`, but a call that fails ends in a sentence."""
+    """gradio's `Blocks`, but a call that fails is answered with a sentence, without a traceback."""
 
     async def process_api(self, *given: Any, **named: Any) -> dict[str, Any]:
         with errors_as_sentences():
@@ -106,7 +106,7 @@ class Blocks(gr.Blocks):
         name, wanted = block_fn.api_name, len(block_fn.inputs)
         if len(inputs) != wanted:
             by_name = f"/gradio_api/call/v2/{name} takes only those that you name."
-            raise BadInput(f"/{name} takes {wanted} values. Given: {len(inputs)}. {by_name}")
+            raise gr.Error(f"/{name} takes {wanted} values. Given: {len(inputs)}. {by_name}")
         try:
             return await super().preprocess_data(block_fn, inputs, *more)
         except gr.Error:
