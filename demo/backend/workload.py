@@ -64,9 +64,6 @@ class Variants:
     def by_name(self) -> dict[str, Variant]:
         return {"eager": self.eager, "compiled": self.compiled}
 
-    def calls_per_half_block(self, spec: RunSpec) -> int:
-        return timing.calls_per_half_block(self.eager_warmup_again, self.compiled.warmup, spec.iterations)
-
 
 @dataclass(frozen=True)
 class Workload(ABC):

@@ -2,12 +2,9 @@
 
 import dataclasses
 import itertools
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import torch
@@ -22,29 +19,27 @@ from demo.core.options import RunSpec
 SPEC = RunSpec("shapes-vit", "image-classification")
 
 
-class Whole(torch.nn.Module):
+class Broken(torch.nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = super().forward(x)
+        torch._dynamo.graph_break()
+        return super().forward(x)
+
+
+class Counting(torch.nn.Linear):
+    """Its guard on `calls` fails at every call."""
+
     def __init__(self) -> None:
-        super().__init__()
-        self.head = torch.nn.Linear(4, 4)
+        super().__init__(4, 4)
         self.calls = 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.head(x)) + 1
-
-
-class Broken(Whole):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.head(x)
-        torch._dynamo.graph_break()
-        return self.head(x)
-
-
-class Counting(Whole):
-    """Its guard on `calls` fails at every call."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.calls += 1
-        return self.head(x) * self.calls
+        return super().forward(x) * self.calls
+
+
+def whole() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
 
 
 def compiled(model: torch.nn.Module, calls: int = 2, backend: str = "eager", **options: Any) -> Compilation:
@@ -63,12 +58,12 @@ def compiled(model: torch.nn.Module, calls: int = 2, backend: str = "eager", **o
 def test_the_steps_of_a_compile_are_reported() -> None:
     steps: list[str] = []
     with fresh_cache(), compilation.report_steps(steps.append):
-        compiled(Whole(), backend="inductor")
+        compiled(whole(), backend="inductor")
     assert list(dict.fromkeys(steps)) == ["dynamo", "aot_autograd", "inductor", "backend compile"]
 
 
 def test_a_break_has_its_reason() -> None:
-    found = compiled(Broken())
+    found = compiled(Broken(4, 4))
     (one,) = found.graph_breaks
     assert found.graphs == 2 and "graph_break()" in one.reason
     assert one.hints == ("Remove the `torch._dynamo.graph_break()` call.",) and one.number == "GB0025"
@@ -93,23 +88,21 @@ PROBE_SECONDS = 0.125
 
 
 @pytest.fixture
-def empty_cache(tmp_path, monkeypatch) -> Iterator[None]:
+def empty_cache(tmp_path, monkeypatch) -> None:
     """An empty compile cache for a CPU, in a process that has not asked for its instructions yet."""
     ticks = itertools.count()
     monkeypatch.setattr(compilation, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * PROBE_SECONDS))
     monkeypatch.setattr(torch._dynamo.callback_handler, "start_callbacks", [])
     monkeypatch.setattr(torch._dynamo.callback_handler, "clear", lambda: None)  # by a reset, as after each run
-    with patch.dict(os.environ):
-        compilation.use_empty_cache(tmp_path)
-        compilation.separate_instructions()
-        yield
+    compilation.use_empty_cache(tmp_path)
+    compilation.separate_instructions()
 
 
 def compiled_for(instructions: str, monkeypatch, calls: int = 2) -> Compilation:
     """As by the first compile of a process, with these vector instructions."""
     monkeypatch.setattr(compilation, "vector_instructions", lambda: instructions)
     with torch.compiler.config.patch(cache_key_tag=""):
-        return compiled(Whole(), calls, "inductor")
+        return compiled(whole(), calls, "inductor")
 
 
 @pytest.mark.usefixtures("empty_cache")

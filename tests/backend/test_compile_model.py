@@ -37,20 +37,15 @@ def nothing_compiled() -> Iterator[None]:
     torch._dynamo.reset()
 
 
-class Pointwise(torch.nn.Module):
-    def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        return pixel_values.sin() + 1
-
-
 @pytest.mark.parametrize(("dynamic", "graphs"), [("on", 1), ("off", 2)])
 def test_with_dynamic_on_another_size_needs_no_recompile(dynamic: str, graphs: int) -> None:
     """Also one that is not square after one that is."""
     asked = spec(dynamic=dynamic)
     torch_settings.apply(asked)
-    model = compile_model.apply_compile(Pointwise(), asked)
+    model = compile_model.apply_compile(torch.nn.Sigmoid(), asked)
     counters.clear()
     for sides in ((8, 8), (8, 12)):
-        model(pixel_values=torch.ones(2, 3, *sides))
+        model(torch.ones(2, 3, *sides))
     assert counters["stats"]["unique_graphs"] == graphs
     torch_settings.apply(spec())
 
@@ -144,15 +139,11 @@ def test_breaks_are_added_to_a_twin(model: Any, inputs: dict[str, Any], places: 
     assert (graph_runs(broken, **inputs), graph_runs(model, **inputs)) == (places, 1)
 
 
-class Detector(torch.nn.Module):
+class Detector(torch.nn.Linear):
     """Its outputs are of a class that only the module of its own architecture defines, as detectors' are."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = torch.nn.Linear(4, 3)
-
-    def forward(self, pixel_values: torch.Tensor) -> DetrObjectDetectionOutput:
-        return DetrObjectDetectionOutput(logits=self.linear(pixel_values).relu())
+    def forward(self, pixel_values: torch.Tensor) -> DetrObjectDetectionOutput:  # type: ignore[override]
+        return DetrObjectDetectionOutput(logits=super().forward(pixel_values).relu())
 
 
 Built = tuple[Detector, Path]
@@ -161,7 +152,7 @@ Built = tuple[Detector, Path]
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Iterator[Built]:
     folder = tmp_path_factory.mktemp("package")
-    model = Detector().eval()
+    model = Detector(4, 3).eval()
     with patch.dict(os.environ), torch.no_grad():
         workload = OwnModel(spec(compiler="aot", dynamic="on"), torch.device("cpu"), model, BATCH)
         seconds = compile_model.build_package(workload, folder / "model.pt2", folder / "cache")
@@ -185,10 +176,9 @@ def test_a_gpus_package_uses_the_toolkit_found(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(machine_probe, "cuda_homes", lambda: [tmp_path / "cu13"])
     monkeypatch.setattr(torch.export, "export", Mock())
     monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", build := Mock())
-    workload = OwnModel(spec(compiler="aot"), torch.device("cuda"), Pointwise(), BATCH)
-    with patch.dict(os.environ):
-        compile_model.build_package(workload, tmp_path / "model.pt2", tmp_path)
-        assert os.environ["CUDA_HOME"] == cpp_extension.CUDA_HOME == str(tmp_path / "cu13")
+    workload = OwnModel(spec(compiler="aot"), torch.device("cuda"), torch.nn.Sigmoid(), BATCH)
+    compile_model.build_package(workload, tmp_path / "model.pt2", tmp_path)
+    assert os.environ["CUDA_HOME"] == cpp_extension.CUDA_HOME == str(tmp_path / "cu13")
     assert build.call_args.kwargs["inductor_configs"]["aot_inductor.weight_use_caching_allocator"]
 
 

@@ -17,51 +17,27 @@ SPEC = RunSpec("shapes-vit", "image-classification", batch_size=4, iterations=80
 
 
 class Pipe(io.StringIO):
-    """The pipe to the page. `calling` says whether a call is being timed."""
-
-    calling = False
-    sent_in_calls = 0
-
-    def write(self, text: str) -> int:
-        self.sent_in_calls += self.calling
-        return super().write(text)
+    """The pipe to the page."""
 
     @property
     def progress(self) -> list[dict[str, Any]]:
         return [json.loads(line)["progress"] for line in self.getvalue().splitlines()]
 
 
-def calls_at_samples(pipe: Pipe) -> list[int]:
-    """Times two made-up models as a run does: the calls so far at each sample of the machine."""
-    calls = 0
-    at_samples: list[int] = []
-
-    def time(call: Any) -> float:
-        nonlocal calls
-        calls += 1
-        pipe.calling = True
-        seconds: float = call()
-        pipe.calling = False
-        return seconds
-
-    run: Any = Run(Job(SPEC), Events(pipe))
-    run.workload = SimpleNamespace(clock=SimpleNamespace(time=time, now=lambda: 0.0))
-    variant = Variant(lambda: 0.001, [0.012] * 3, None)  # so long that a half block has 5 calls
-    run.variants = Variants(variant, variant, [0.012] * 3)
-    run.observer = SimpleNamespace(seconds=0.0, check_cores=lambda threads: at_samples.append(calls))
-    run.time_interleaved(threads=0)
-    return at_samples
-
-
 @pytest.mark.parametrize(("seconds_between", "sent"), [(0.0, 8), (60.0, 1)])
 def test_updates_leave_between_blocks_only(seconds_between: float, sent: int, monkeypatch) -> None:
     assert messages.MIN_SECONDS_BETWEEN >= 0.25
     monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", seconds_between)
-    pipe = Pipe()
-    at_samples = calls_at_samples(pipe)
-    assert (pipe.sent_in_calls, len(pipe.progress), len(at_samples)) == (0, sent, 8)
+    calls, samples, sends = [], [], []  # the calls, and how many came before each sample and message
+    pipe = SimpleNamespace(write=lambda text: sends.append(len(calls)), flush=lambda: None)
+    run: Any = Run(Job(SPEC), Events(pipe))
+    run.workload = SimpleNamespace(clock=SimpleNamespace(time=lambda call: calls.append(call) or 0.001, now=float))
+    variant = Variant(lambda: None, [0.012] * 3, None)  # so long that a half block has 5 calls
+    run.variants = Variants(variant, variant, [0.012] * 3)
+    run.observer = SimpleNamespace(seconds=0.0, check_cores=lambda threads: samples.append(len(calls)))
+    run.time_interleaved(threads=0)
     # 20 calls of A B B A and 4 that settle, then 10 of the control between
-    assert all((calls - 24) % 34 == 0 for calls in at_samples)
+    assert samples == [24 + 34 * block for block in range(8)] and sends == samples[:sent]
 
 
 def test_a_code_is_sent_at_once_and_does_not_stay() -> None:

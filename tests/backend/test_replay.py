@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import tiny_vit
+from support import own_workload, tiny_vit
 from support.own_workload import SCENE
 
 from demo.backend import compilation, compile_model, replay, tasks
@@ -17,13 +17,8 @@ from demo.core.size_log import read_log
 
 @pytest.fixture(autouse=True)
 def without_inductor(monkeypatch) -> None:
-    """Dynamo traces and guards as always, and calls what it traced without compiling it."""
-
-    def compiled(model: Any, spec: Any) -> Any:
-        return torch.compile(model, backend="eager", dynamic=compile_model.DYNAMIC[spec.dynamic])
-
     torch._dynamo.reset()
-    monkeypatch.setattr(compile_model, "apply_compile", compiled)
+    monkeypatch.setattr(compile_model, "apply_compile", own_workload.without_inductor)
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,11 @@ import contextlib
 import dataclasses
 import io
 import json
-import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock, patch
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -64,15 +62,6 @@ def is_whole(result: RunResult) -> bool:
     )
 
 
-@pytest.fixture(autouse=True)
-def process_as_before() -> Iterator[None]:
-    """A run sets the threads and the variables of its process. More threads than free cores make a test slow."""
-    threads = torch.get_num_threads()
-    with patch.dict(os.environ):
-        yield
-    torch.set_num_threads(threads)
-
-
 class Tiny(torch.nn.Module):
     """A classifier of the bundled one's labels, which answers otherwise after each change of `step`."""
 
@@ -90,10 +79,7 @@ class Tiny(torch.nn.Module):
 
 @pytest.fixture(autouse=True)
 def loaded(monkeypatch) -> list[Tiny]:
-    """The models of the runs so far: what a run does with them does not depend on what they see, nor on inductor.
-
-    A later start is not measured: its process imports torch, which takes longer than all the rest.
-    """
+    """The models of the runs so far: what a run does with them does not depend on what they see, nor on inductor."""
     made: list[Tiny] = []
 
     def load(*asked: Any) -> models.LoadedModel:
@@ -102,8 +88,7 @@ def loaded(monkeypatch) -> list[Tiny]:
         return dataclasses.replace(found, model=made[-1])
 
     monkeypatch.setattr(models, "load_model", load)
-    monkeypatch.setattr(compile_model, "apply_compile", lambda model, _: torch.compile(model, backend="eager"))
-    monkeypatch.setattr(first_call, "measure_elsewhere", lambda *_: CompileCost(0.5, {}))
+    monkeypatch.setattr(compile_model, "apply_compile", own_workload.without_inductor)
     return made
 
 
@@ -192,16 +177,17 @@ def test_the_guides_recipe_reports_its_progress(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("asked", "free", "threads", "calls"),
     [
-        ({}, [2, 1], 1, (10, 12)),
+        ({}, [3, 1], 1, (10, 12)),
+        ({}, [2, 1, 0], 1, (10, 12)),
         ({"protocol": "as published", "iterations": None}, [1], 1, (PUBLISHED_CALLS, PUBLISHED_CALLS)),
         ({"threads": 2}, [1], 2, (10, 12)),
     ],
-    ids=["auto", "as published", "asked for, so obeyed"],
+    ids=["auto", "twice at most", "as published", "asked for, so obeyed"],
 )
 def test_a_core_taken_meanwhile_starts_the_timing_anew(
     asked: dict[str, Any], free: list[int], threads: int, calls: tuple[int, int], monkeypatch
 ) -> None:
-    torch.set_num_threads(2)
+    torch.set_num_threads(3)
     left = iter(free)
     monkeypatch.setattr(Observer, "free_cores", lambda self: next(left, None))
     monkeypatch.setattr(timing, "REPORT_SECONDS", 0.0)
@@ -213,16 +199,6 @@ def test_a_core_taken_meanwhile_starts_the_timing_anew(
     assert result.compilation.first_call_seconds == result.compiled.warmup_seconds[0]
     least, most = calls  # of one timing: blocks of a slow machine hold fewer calls than 4
     assert least <= len(result.compiled.wall_seconds) <= most
-
-
-def test_a_timing_is_begun_anew_twice_at_most(monkeypatch) -> None:
-    again: list[int] = []
-    monkeypatch.setattr(Observer, "free_cores", lambda self: 0)
-    monkeypatch.setattr(Run, "with_fewer_threads", lambda self, threads: again.append(threads))
-    result = result_of()
-    assert again == [0, 0]
-    assert is_whole(result)
-    assert 10 <= len(result.compiled.wall_seconds) <= 12
 
 
 @pytest.mark.parametrize(("asked", "threads"), [({}, 1), ({"threads": 2}, 2)])
@@ -240,23 +216,19 @@ def test_a_core_busy_from_the_start_gets_no_thread(asked: dict[str, Any], thread
 
 @pytest.mark.parametrize(
     ("exactly", "free", "threads", "used"),
-    [(True, 1, 1, 1), (False, 2, 1, 1), (False, 1, 2, 1), (True, None, 2, 2)],
-    ids=["repeat", "search", "search that gives way", "unknown"],
+    [(True, 1, 1, 1), (False, 2, 1, 1), (False, 1, 2, 1), (True, None, 2, 2), (True, 1, 2, None)],
+    ids=["repeat", "search", "search that gives way", "unknown", "a repeat that cannot have them"],
 )
 def test_a_job_has_the_threads_of_the_runs_that_it_joins(
-    exactly: bool, free: int | None, threads: int, used: int, monkeypatch
+    exactly: bool, free: int | None, threads: int, used: int | None, monkeypatch
 ) -> None:
     torch.set_num_threads(3 - threads)
     monkeypatch.setattr(cores, "free_cores", lambda since: free)
     run = Run(Job(SPEC, str(SCENE), threads=threads, exactly=exactly), Events(io.StringIO()))
-    run.load()
-    assert run.result.environment.threads == used
-
-
-def test_a_repeat_that_would_time_another_setting_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr(cores, "free_cores", lambda since: 1)
-    with pytest.raises(BadInput, match=r"timed with 2 threads; free cores now: 1\."):
-        Run(Job(SPEC, str(SCENE), threads=2, exactly=True), Events(io.StringIO())).load()
+    refusal = pytest.raises(BadInput, match=r"timed with 2 threads; free cores now: 1\.")
+    with contextlib.nullcontext() if used else refusal:
+        run.load()
+        assert run.result.environment.threads == used
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -12,19 +13,19 @@ from demo.backend import timing
 from demo.core.options import RunSpec
 
 
+@dataclass
 class SimulatedClock:
     """Advances by what each callable says it costs, times a drift that grows with the clock's own time."""
 
-    def __init__(self, drift_per_second: float = 0.0, noise: float = 0.0) -> None:
-        self.seconds = 0.0
-        self.drift = drift_per_second
-        self.noise = noise
-        self.random = random.Random(7)
-        self.order: list[Any] = []
+    drift_per_second: float = 0.0
+    noise: float = 0.0
+    seconds: float = 0.0
+    chance: random.Random = field(default_factory=lambda: random.Random(7))
+    order: list[Any] = field(default_factory=list)
 
     def time(self, call: Any) -> float:
         self.order.append(call)
-        cost = call() * (1 + self.drift * self.seconds) * math.exp(self.random.gauss(0, self.noise))
+        cost = call() * (1 + self.drift_per_second * self.seconds) * math.exp(self.chance.gauss(0, self.noise))
         self.seconds += cost
         return cost
 

@@ -1,7 +1,6 @@
 """The options that are set in torch, and the settings that are read back."""
 
 import dataclasses
-from collections.abc import Iterator
 from unittest.mock import Mock
 
 import pytest
@@ -11,17 +10,6 @@ from support.own_workload import SCENE
 from demo.backend import models, tasks, torch_settings, workload
 from demo.core import catalog
 from demo.core.options import BadInput, RunSpec
-
-
-@pytest.fixture(autouse=True)
-def as_it_was() -> Iterator[None]:
-    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
-    tf32 = torch.backends.cudnn.allow_tf32
-    with torch._inductor.config.patch(freezing=False):
-        yield
-    torch.set_num_threads(threads)
-    torch.set_float32_matmul_precision(precision)
-    torch.backends.cudnn.allow_tf32 = tf32
 
 
 def spec(**options: object) -> RunSpec:

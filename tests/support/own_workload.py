@@ -7,6 +7,7 @@ from unittest import mock
 
 import torch
 
+from demo.backend.compile_model import DYNAMIC
 from demo.backend.messages import Events, Job
 from demo.backend.run_steps import Run
 from demo.backend.tasks.own_model import OwnModel
@@ -21,6 +22,11 @@ SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 def workload_of(model: torch.nn.Module, **inputs: torch.Tensor) -> OwnModel:
     batch: Batch = dict(inputs)
     return OwnModel(RunSpec("mine.py:build", OWN_MODEL), torch.device("cpu"), model, batch)
+
+
+def without_inductor(model: torch.nn.Module, spec: RunSpec) -> Any:
+    """In place of `apply_compile`: dynamo traces and guards as always, and calls what it traced."""
+    return torch.compile(model, backend="eager", dynamic=DYNAMIC[spec.dynamic])
 
 
 def result_of(spec: RunSpec, picture: Path = SCENE, stream: io.StringIO | None = None, **job: Any) -> RunResult:
