@@ -307,9 +307,10 @@ class Run:
             self.observer.check_cores(threads)
             self.events.block_timed(samples, plan, self.observer.seconds)
 
-        variants, clock = self.variants, self.workload.clock
+        variants = self.variants
         half = timing.calls_per_half_block(variants.eager_warmup_again, variants.compiled.warmup, plan.iterations)
-        return timing.time_interleaved(variants.eager.call, variants.compiled.call, clock, plan, half, on_block_end)
+        calls = variants.eager.call, variants.compiled.call
+        return timing.time_interleaved(*calls, self.workload.clock, plan, half, on_block_end)
 
     def with_fewer_threads(self, threads: int) -> None:
         """Sets torch's threads and warms up again. This compiles again: inductor's code is for one number of threads.

@@ -142,7 +142,7 @@ def test_breaks_are_added_to_a_twin(model: Any, inputs: dict[str, Any], places: 
 class Detector(torch.nn.Linear):
     """Its outputs are of a class that only the module of its own architecture defines, as detectors' are."""
 
-    def forward(self, pixel_values: torch.Tensor) -> DetrObjectDetectionOutput:  # type: ignore[override]
+    def forward(self, pixel_values: torch.Tensor) -> DetrObjectDetectionOutput:
         return DetrObjectDetectionOutput(logits=super().forward(pixel_values).relu())
 
 

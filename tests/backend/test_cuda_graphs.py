@@ -88,8 +88,10 @@ def test_a_run_reads_no_output_that_was_overwritten(
     task: str, asked: dict[str, Any], graphs: CudaGraphs, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.setattr("demo.backend.run_steps.PUBLISHED_CALLS", 20)
-    of_text, folder = task == TEXT_GENERATION, tmp_path / "model"
-    model = tiny_text.write(folder, "gemma", num_hidden_layers=1) if of_text else tiny_vit.write(folder)
+    if task == TEXT_GENERATION:
+        model = tiny_text.write(tmp_path / "model", "gemma", num_hidden_layers=1)
+    else:
+        model = tiny_vit.write(tmp_path / "model")
     options = {"device": "cpu", "mode": "reduce-overhead", **asked}
     result = result_of(catalog.make_spec(str(model), task, folders=True, **options))
     assert (result.status, result.failure, result.parity.verdict) == ("ok", None, "match") and graphs.replays > 20

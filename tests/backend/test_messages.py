@@ -31,7 +31,8 @@ def test_updates_leave_between_blocks_only(seconds_between: float, sent: int, mo
     calls, samples, sends = [], [], []  # the calls, and how many came before each sample and message
     pipe = SimpleNamespace(write=lambda text: sends.append(len(calls)), flush=lambda: None)
     run: Any = Run(Job(SPEC), Events(pipe))
-    run.workload = SimpleNamespace(clock=SimpleNamespace(time=lambda call: calls.append(call) or 0.001, now=float))
+    clock = SimpleNamespace(time=lambda call: calls.append(call) or 0.001, now=lambda: 0.0)
+    run.workload = SimpleNamespace(clock=clock)
     variant = Variant(lambda: None, [0.012] * 3, None)  # so long that a half block has 5 calls
     run.variants = Variants(variant, variant, [0.012] * 3)
     run.observer = SimpleNamespace(seconds=0.0, check_cores=lambda threads: samples.append(len(calls)))
