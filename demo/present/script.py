@@ -222,7 +222,7 @@ def change(spec: RunSpec) -> str:
 
 
 def _compile_lines(spec: RunSpec, arguments: str) -> str:
-    """Returns the lines that make `compiled` of `model`. `arguments`: source of the positional arguments of torch.export."""
+    """Returns the lines that make `compiled` of `model`. `arguments`: torch.export's positional ones, as source."""
     if spec.compiler == "aot":
         return Template(AOT).substitute(mode=literal(spec.mode), arguments=arguments)
     mode = [f"mode={literal(spec.mode)}"] * (spec.mode != "default")
