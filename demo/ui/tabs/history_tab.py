@@ -21,8 +21,8 @@ from demo.ui.tabs.run_tab import RunTab
 
 LISTED = 200
 """The most runs in the table: the interval of each takes milliseconds to compute."""
-MAX_EXPORTED = 1000
-"""The most runs in an export of what a search found: each may take some hundred kilobytes."""
+MAX_AT_ONCE = 1000
+"""The most runs in an export or a deletion: each may take some hundred kilobytes of memory."""
 CONFIRM = """(ids, search) => {
   const sure = ids?.length && confirm(`Delete the selected runs (${ids.length}) for good?`);
   return [sure ? ids : [], search];
@@ -75,7 +75,7 @@ class HistoryTab:
         text = (
             "Finished, failed, cancelled or interrupted: each run on this machine is kept, and whoever can open this "
             "page can see it. Press a row to open its run, or its + to select it. Exports contain the selected runs, "
-            f"or the newest {MAX_EXPORTED} that match the search."
+            f"or the newest {MAX_AT_ONCE} that match the search."
         )
         if not self._may_delete:
             text += " On a shared Space nothing can be deleted from the page."
@@ -180,16 +180,16 @@ class HistoryTab:
 
     def _export(self, format: str, selected: list[str], search: str) -> tuple[Any, str]:
         """Returns a file with the selected runs, or else what matches `search`, and a message."""
-        results = self._results(selected) if selected else self._history.all(MAX_EXPORTED, search)
+        results = self._results(selected) if selected else self._history.all(MAX_AT_ONCE, search)
         name = f"worth-compiling-runs.{format}"
         message = f"{fmt.count(len(results), 'run')} written to {name}."
-        if not selected and (found := self._history.count(search)) > MAX_EXPORTED:
+        if not selected and (found := self._history.count(search)) > MAX_AT_ONCE:
             message += f" They are the newest of {found}; on the command line, history export writes all."
         return tables.file(export.to_bytes(results, format), name), tables.status(message)
 
     def _delete(self, selected: list[str], search: str) -> dict[Any, Any]:
         """Deletes the selected runs. `selected` is [] if the visitor did not confirm."""
-        deleted = self._history.delete(selected) if selected and self._may_delete else 0
+        deleted = self._history.delete(_each_once(selected)) if selected and self._may_delete else 0
         if not deleted:
             return {self.message: tables.status("No run was deleted.")}
         message = tables.status(f"{fmt.capital(fmt.count(deleted, 'run'))} deleted.")
@@ -197,8 +197,16 @@ class HistoryTab:
 
     def _results(self, ids: Iterable[str]) -> list[RunResult]:
         """Returns the stored runs with these ids, oldest first."""
-        results = [result for id in dict.fromkeys(ids) if (result := self._history.get(id)) is not None]
+        results = [result for id in _each_once(ids) if (result := self._history.get(id)) is not None]
         return sorted(results, key=lambda result: result.started_at)
+
+
+def _each_once(ids: Iterable[str]) -> list[str]:
+    """Returns the ids, each once. Raises BadInput for more than `MAX_AT_ONCE`."""
+    once = list(dict.fromkeys(ids))
+    if len(once) > MAX_AT_ONCE:
+        raise BadInput(f"At most {MAX_AT_ONCE} runs at once. Selected: {len(once)}. Select fewer.")
+    return once
 
 
 def row_of(result: RunResult) -> dict[str, Any]:

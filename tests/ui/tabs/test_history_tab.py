@@ -10,6 +10,7 @@ from support.fake_runner import FakeRunner
 from support.page_support import HOSTILE, cancel, handler, press, press_row, press_run, shown, stage_of, visitor
 from support.samples import failed_result, measurement, ok_result
 
+from demo.core.options import BadInput
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import history_tab, tables
@@ -141,10 +142,21 @@ def test_an_export_holds_the_selected_or_found_runs(page: Page, selected: list[s
 
 
 def test_an_export_has_a_limit(page: Page, monkeypatch) -> None:
-    monkeypatch.setattr(history_tab, "MAX_EXPORTED", 2)
+    monkeypatch.setattr(history_tab, "MAX_AT_ONCE", 2)
     path, message = export(page)
     assert list(pd.read_csv(path)["id"]) == ["slower", FAILED.id]
     assert "2 runs written" in message and "the newest of 3; on the command line" in message
+    for act in (export, lambda page, *ids: delete(page, list(ids))):
+        with pytest.raises(BadInput, match=r"At most 2 runs at once\. Selected: 3"):
+            act(page, "one", "two", "three")
+
+
+def test_a_store_that_cannot_be_read_is_said_in_place_of_the_list(history: History) -> None:
+    history.path.write_bytes(b"no database" * 1000)
+    page = Page(FakeRunner(lambda *_: ok_result()), history=history)
+    updates = list_runs(page)
+    assert "was damaged" in updates[page.history_tab.summary]
+    assert updates[page.history_tab.runs] == gr.update(visible=False)
 
 
 def delete(page: Page, selected: Any) -> dict[Any, Any]:
