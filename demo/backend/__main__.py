@@ -16,12 +16,12 @@ import sys
 
 from PIL import Image
 
-from demo.backend import machine_probe
-from demo.backend.messages import Events, Job
-from demo.backend.run_steps import Run
-from demo.core import codec
-from demo.core.options import BadInput
-from demo.core.result_json import to_json
+from ..core import codec
+from ..core.options import BadInput
+from ..core.result_json import to_json
+from . import machine_probe
+from .messages import Events, Job
+from .run_steps import Run
 
 
 def main() -> None:

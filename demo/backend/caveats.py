@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from demo.backend.workload import Variants, Workload, tensors
-from demo.core import format as fmt, stats
-from demo.core.caveat import Caveat
-from demo.core.cores import BUSY_CPU
-from demo.core.machine import GpuSample
-from demo.core.result import RunResult
+from ..core import format as fmt, stats
+from ..core.caveat import Caveat
+from ..core.cores import BUSY_CPU
+from ..core.machine import GpuSample
+from ..core.result import RunResult
+from .workload import Variants, Workload, tensors
 
 WIDE_SPREAD = 0.10
 CLOCK_CHANGE = 0.10

@@ -21,9 +21,9 @@ from torch._inductor.codecache import CppPythonBindingsCodeCache
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch.utils._filelock import FileLock
 
-from demo.core.format import without_folders
-from demo.core.measurement import Compilation, CompileCost, GraphBreak
-from demo.core.options import CUDA_GRAPH_MODES, RunSpec
+from ..core.format import without_folders
+from ..core.measurement import Compilation, CompileCost, GraphBreak
+from ..core.options import CUDA_GRAPH_MODES, RunSpec
 
 # Patterns in dynamo's message of a graph break (three), in a compiler's error (two), and in a child's traceback.
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")

@@ -21,9 +21,9 @@ from torch.export.pt2_archive._package import AOTICompiledModel
 from torch.utils import _pytree as pytree
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from demo.backend import compilation, machine_probe
-from demo.backend.workload import Workload
-from demo.core.options import BadInput, RunSpec
+from ..core.options import BadInput, RunSpec
+from . import compilation, machine_probe
+from .workload import Workload
 
 DYNAMIC = {"auto": None, "on": True, "off": False}
 

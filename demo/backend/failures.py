@@ -15,13 +15,13 @@ import torch
 from huggingface_hub import errors as hub_errors
 from safetensors import SafetensorError
 
-from demo.backend import compilation
-from demo.core import catalog, format as fmt
-from demo.core.files import NO_ROOM
-from demo.core.options import OWN_MODEL, BadInput, RunSpec
-from demo.core.progress import PHASE_DOING
-from demo.core.refusals import AGAIN, less_memory, other_way_to_compile
-from demo.core.result import Failure, RunResult, Status
+from ..core import catalog, format as fmt
+from ..core.files import NO_ROOM
+from ..core.options import OWN_MODEL, BadInput, RunSpec
+from ..core.progress import PHASE_DOING
+from ..core.refusals import AGAIN, less_memory, other_way_to_compile
+from ..core.result import Failure, RunResult, Status
+from . import compilation
 
 OTHER = "choose another checkpoint"
 NO_ANSWER = (TimeoutError, ConnectionError, hub_errors.LocalEntryNotFoundError)

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import torch
 
-from demo.backend import compilation, compile_model, tasks, torch_settings
-from demo.backend.messages import answer_one_job
-from demo.core import codec
-from demo.core.measurement import CompileCost
-from demo.core.options import RunSpec
+from ..core import codec
+from ..core.measurement import CompileCost
+from ..core.options import RunSpec
+from . import compilation, compile_model, tasks, torch_settings
+from .messages import answer_one_job
 
 TIMEOUT_SECONDS = 600.0
 

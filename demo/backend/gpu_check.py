@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import torch
 
-from demo.backend import compilation, compile_model, machine_probe, profiling, timing
-from demo.core import catalog, format as fmt
+from ..core import catalog, format as fmt
+from . import compilation, compile_model, machine_probe, profiling, timing
 
 GPU = torch.device("cuda")
 PEAK_BYTES = 256 * 2**20

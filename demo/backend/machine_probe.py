@@ -23,9 +23,9 @@ import transformers
 from torch._inductor import cpp_builder, exc, list_mode_options
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-from demo.backend import compilation, failures
-from demo.core.cores import usable_cores
-from demo.core.machine import Environment, HostInfo
+from ..core.cores import usable_cores
+from ..core.machine import Environment, HostInfo
+from . import compilation, failures
 
 CGROUP = Path("/sys/fs/cgroup")
 CUDA_FOLDER = "/usr/local/cuda"

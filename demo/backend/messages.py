@@ -11,10 +11,10 @@ from typing import Any, TextIO
 
 from pydantic import validate_call
 
-from demo.backend import timing
-from demo.core import codec
-from demo.core.options import RunSpec
-from demo.core.progress import Progress
+from ..core import codec
+from ..core.options import RunSpec
+from ..core.progress import Progress
+from . import timing
 
 MIN_SECONDS_BETWEEN = 0.25
 LASTING = ("eager_seconds", "compiled_seconds", "first_seconds", "compile_steps", "graphs", "breaks", "speedup")

@@ -19,12 +19,12 @@ import transformers
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
 
-from demo.backend.failures import OTHER, in_sentences, short_name
-from demo.backend.workload import dtype_of
-from demo.core import catalog, format as fmt, hub, limits
-from demo.core.caveat import Caveat
-from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
-from demo.tasks.registry import BY_NAME
+from ..core import catalog, format as fmt, hub, limits
+from ..core.caveat import Caveat
+from ..core.options import TEXT_GENERATION, BadInput, RunSpec
+from ..tasks.registry import BY_NAME
+from .failures import OTHER, in_sentences, short_name
+from .workload import dtype_of
 
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
 """Ends of the names of weights that a file may lack, because no prediction uses them."""

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from demo.backend.machine_probe import ask_nvml
-from demo.core import cores
-from demo.core.machine import GpuSample, HostSample
+from ..core import cores
+from ..core.machine import GpuSample, HostSample
+from .machine_probe import ask_nvml
 
 SAMPLE_SECONDS = 0.5
 """Least seconds between two samples. A sample takes about a millisecond on a GPU: five NVML calls."""

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from demo.backend import machine_probe
-from demo.backend.workload import Workload, tensors
-from demo.core import format as fmt
-from demo.core.outputs import Parity, Verdict
+from ..core import format as fmt
+from ..core.outputs import Parity, Verdict
+from . import machine_probe
+from .workload import Workload, tensors
 
 TOLERANCE = 1e-3
 """dynamo's tolerance for transformers and timm: this share of the number, plus this share of the tensor's norm."""

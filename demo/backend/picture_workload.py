@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Self
 import torch
 from PIL import Image
 
-from demo.backend import models, timing
-from demo.backend.workload import Batch, Workload, on_device
-from demo.core import images
-from demo.core.options import BadInput, RunSpec
-from demo.core.outputs import EndToEnd, ImageInfo, Predictions
-from demo.core.size_log import Size
+from ..core import images
+from ..core.options import BadInput, RunSpec
+from ..core.outputs import EndToEnd, ImageInfo, Predictions
+from ..core.size_log import Size
+from . import models, timing
+from .workload import Batch, Workload, on_device
 
 CLIP_START, CLIP_END, CLIP_LENGTH = 49406, 49407, 16
 """CLIP's tokens for the start and the end of a text, and the length of a padded query in tokens."""

@@ -21,11 +21,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 
-from demo.backend.timing import Call, garbage_collection_off, wait_for
-from demo.backend.workload import Workload, tensors
-from demo.core import format as fmt
-from demo.core.measurement import BackToBack, Kernel, Profile, Roofline
-from demo.core.options import RunSpec
+from ..core import format as fmt
+from ..core.measurement import BackToBack, Kernel, Profile, Roofline
+from ..core.options import RunSpec
+from .timing import Call, garbage_collection_off, wait_for
+from .workload import Workload, tensors
 
 DEVICE_CALLS, MIN_DEVICE_CALLS = 20, 3
 DEVICE_SECONDS = 1.0

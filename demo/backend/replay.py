@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from demo.backend import compilation, compile_model, tasks
-from demo.backend.messages import answer_one_job
-from demo.backend.workload import Workload
-from demo.core.options import BadInput, RunSpec
-from demo.core.size_log import Size
+from ..core.options import BadInput, RunSpec
+from ..core.size_log import Size
+from . import compilation, compile_model, tasks
+from .messages import answer_one_job
+from .workload import Workload
 
 
 def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:

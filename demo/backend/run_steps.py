@@ -14,7 +14,13 @@ from typing import Any
 import torch
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-from demo.backend import (
+from ..core import cores, refusals
+from ..core.caveat import Caveat, note
+from ..core.measurement import Compilation, CompileCost, Measurement, StartUp
+from ..core.options import PUBLISHED_CALLS, BadInput, RunSpec
+from ..core.result import RunResult
+from ..tasks.registry import BY_NAME
+from . import (
     caveats,
     compilation,
     compile_model,
@@ -27,15 +33,9 @@ from demo.backend import (
     timing,
     torch_settings,
 )
-from demo.backend.messages import Events, Job
-from demo.backend.monitor import CoreTaken, Observer
-from demo.backend.workload import Variant, Variants, Workload
-from demo.core import cores, refusals
-from demo.core.caveat import Caveat, note
-from demo.core.measurement import Compilation, CompileCost, Measurement, StartUp
-from demo.core.options import PUBLISHED_CALLS, BadInput, RunSpec
-from demo.core.result import RunResult
-from demo.tasks.registry import BY_NAME
+from .messages import Events, Job
+from .monitor import CoreTaken, Observer
+from .workload import Variant, Variants, Workload
 
 
 class Run:

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from demo.core import stats
-from demo.core.measurement import Measurement
-from demo.core.options import CUDA_GRAPH_MODES, OPTIONS, RunSpec
+from ..core import stats
+from ..core.measurement import Measurement
+from ..core.options import CUDA_GRAPH_MODES, OPTIONS, RunSpec
 
 Call = Callable[[], Any]
 

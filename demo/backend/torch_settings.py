@@ -9,9 +9,9 @@ import torch
 import torch._inductor.config
 import torch.fx.experimental._config
 
-from demo.backend import compilation
-from demo.backend.workload import dtype_of, tensors
-from demo.core.options import RunSpec
+from ..core.options import RunSpec
+from . import compilation
+from .workload import dtype_of, tensors
 
 
 def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:

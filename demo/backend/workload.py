@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from demo.backend import compilation, timing
-from demo.backend.messages import Events
-from demo.core.caveat import Caveat
-from demo.core.options import RunSpec
-from demo.core.outputs import EndToEnd, Predictions
-from demo.core.size_log import Size
+from ..core.caveat import Caveat
+from ..core.options import RunSpec
+from ..core.outputs import EndToEnd, Predictions
+from ..core.size_log import Size
+from . import compilation, timing
+from .messages import Events
 
 Batch = dict[str, Any]
 """Keyword arguments of a model's call: tensors, or containers of tensors."""

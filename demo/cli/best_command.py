@@ -7,15 +7,15 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-from demo.cli import common, terminal
-from demo.core import format as fmt
-from demo.core.options import OWN_MODEL
-from demo.present.script import script
-from demo.store.history import History
-from demo.sweep import best_words
-from demo.sweep.best_table import BestTable
-from demo.sweep.best_way import MAX_MINUTES, MIN_MINUTES, MINUTES, Search
-from demo.sweep.run_grid import Done
+from ..core import format as fmt
+from ..core.options import OWN_MODEL
+from ..present.script import script
+from ..store.history import History
+from ..sweep import best_words
+from ..sweep.best_table import BestTable
+from ..sweep.best_way import MAX_MINUTES, MIN_MINUTES, MINUTES, Search
+from ..sweep.run_grid import Done
+from . import common, terminal
 
 RUN_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
 """The options of a run that `best` accepts. The search sets all others."""
@@ -35,7 +35,7 @@ def add_to(commands: Any) -> None:
 
 
 def _best(options: argparse.Namespace) -> int:
-    from demo.runs.runner import Runner
+    from ..runs.runner import Runner
 
     spec = common.make_spec(options, common.option_values(options, RUN_OPTIONS))
     image = common.picture(options.image, [spec])

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from demo.core import catalog, format as fmt, images
-from demo.core.codec import plain
-from demo.core.options import OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec
-from demo.core.result import RunResult
-from demo.store.export import check_place
-from demo.store.history import History
-from demo.sweep.grid import PICTURE
+from ..core import catalog, format as fmt, images
+from ..core.codec import plain
+from ..core.options import OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec
+from ..core.result import RunResult
+from ..store.export import check_place
+from ..store.history import History
+from ..sweep.grid import PICTURE
 
 PROGRAM = "python -m demo"
 OK, FAILED, BAD_INPUT = 0, 1, 2

@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from demo.cli.common import FAILED, OK
-from demo.core import format as fmt, hub
-from demo.core.catalog import is_hub_id
-from demo.core.options import BadInput
-from demo.store import hub_dataset
+from ..core import format as fmt, hub
+from ..core.catalog import is_hub_id
+from ..core.options import BadInput
+from ..store import hub_dataset
+from .common import FAILED, OK
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTENT = (

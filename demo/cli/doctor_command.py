@@ -6,11 +6,11 @@ import sys
 from contextlib import closing
 from typing import Any
 
-from demo.cli.common import FAILED, OK, json_text
-from demo.cli.terminal import hanging
-from demo.core import catalog, format as fmt, hub, refusals
-from demo.core.machine import HostInfo
-from demo.runs.process import WorkerDied, child_process, ending
+from ..core import catalog, format as fmt, hub, refusals
+from ..core.machine import HostInfo
+from ..runs.process import WorkerDied, child_process, ending
+from .common import FAILED, OK, json_text
+from .terminal import hanging
 
 
 def add_to(commands: Any) -> None:
@@ -41,7 +41,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _machine() -> tuple[HostInfo | None, list[str]]:
     """Returns the machine and why a run would fail on it. The machine is None if no process with torch starts."""
-    from demo.runs.runner import Runner
+    from ..runs.runner import Runner
 
     with closing(Runner(None)) as runner:
         try:

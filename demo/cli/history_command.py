@@ -8,17 +8,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from demo.cli import terminal
-from demo.cli.common import PROGRAM, above_zero, find_stored
-from demo.core import format as fmt
-from demo.core.files import replacing
-from demo.core.options import BadInput
-from demo.core.result import RunResult
-from demo.core.result_json import dumps
-from demo.present import markdown, naming, png, race
-from demo.present.script import script
-from demo.store import export
-from demo.store.history import History
+from ..core import format as fmt
+from ..core.files import replacing
+from ..core.options import BadInput
+from ..core.result import RunResult
+from ..core.result_json import dumps
+from ..present import markdown, naming, png, race
+from ..present.script import script
+from ..store import export
+from ..store.history import History
+from . import terminal
+from .common import PROGRAM, above_zero, find_stored
 
 LISTED = 50
 """How many results are listed without --limit; each takes some hundredths of a second."""

@@ -15,7 +15,12 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any, NoReturn
 
-from demo.cli import (
+from ..core import catalog, format as fmt
+from ..core.options import TEXT_GENERATION, BadInput
+from ..runs.process import WorkerDied
+from ..store.history import HistoryError
+from ..store.published import current_commit
+from . import (
     best_command,
     deploy_command,
     doctor_command,
@@ -26,12 +31,7 @@ from demo.cli import (
     sweep_command,
     terminal,
 )
-from demo.cli.common import BAD_INPUT, FAILED, OK, PROGRAM, json_text
-from demo.core import catalog, format as fmt
-from demo.core.options import TEXT_GENERATION, BadInput
-from demo.runs.process import WorkerDied
-from demo.store.history import HistoryError
-from demo.store.published import current_commit
+from .common import BAD_INPUT, FAILED, OK, PROGRAM, json_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -102,7 +102,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    from demo.ui.server import serve
+    from ..ui.server import serve
 
     serve(options.mcp)
 

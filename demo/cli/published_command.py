@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from demo.cli import terminal
-from demo.core import format as fmt
-from demo.core.options import TASKS
-from demo.store import published
-from demo.store.published import OOM, PublishedRow, setting_words
+from ..core import format as fmt
+from ..core.options import TASKS
+from ..store import published
+from ..store.published import OOM, PublishedRow, setting_words
+from . import terminal
 
 
 def add_to(commands: Any) -> None:

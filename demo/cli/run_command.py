@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from demo.cli import common, terminal
-from demo.core.options import BadInput, RunSpec
-from demo.core.result import RunResult
-from demo.core.result_json import dumps
-from demo.present import markdown, verdict
-from demo.present.script import loading_lines
-from demo.runs.outcome import Files
-from demo.store.history import History
+from ..core.options import BadInput, RunSpec
+from ..core.result import RunResult
+from ..core.result_json import dumps
+from ..present import markdown, verdict
+from ..present.script import loading_lines
+from ..runs.outcome import Files
+from ..store.history import History
+from . import common, terminal
 
 
 def add_to(commands: Any) -> None:
@@ -72,7 +72,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunResult:
     """Runs the spec, shows progress on standard error and returns the result."""
-    from demo.runs.runner import Runner
+    from ..runs.runner import Runner
 
     machine, stopped = None, "Cancelled. What was measured is stored."
     with terminal.progress_line(stopped) as line, closing(Runner(history)) as runner:

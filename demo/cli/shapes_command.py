@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from demo.cli import common, terminal
-from demo.core import format as fmt, limits
-from demo.core.codec import plain
-from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
-from demo.core.size_log import Size, read_log
-from demo.runs.process import child_process, ending
+from ..core import format as fmt, limits
+from ..core.codec import plain
+from ..core.options import TEXT_GENERATION, BadInput, RunSpec
+from ..core.size_log import Size, read_log
+from ..runs.process import child_process, ending
+from . import common, terminal
 
 MODULE = "demo.backend.replay"
 RUN_OPTIONS = ("device", "weights", "mode", "dtype", "threads", "text", "prompt")

@@ -9,15 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from demo.cli import common, terminal
-from demo.core import format as fmt
-from demo.core.options import BadInput, RunSpec
-from demo.present import markdown, verdict
-from demo.runs.forecast import SweepForecast, forecast_sweep
-from demo.store.history import History
-from demo.sweep import grid as grids
-from demo.sweep.grid import AXES, PRESETS, SETTINGS, TABLE_ENDINGS, Cell, make_cells, make_specs, specs_to_run
-from demo.sweep.run_grid import Done, Event, run_cells
+from ..core import format as fmt
+from ..core.options import BadInput, RunSpec
+from ..present import markdown, verdict
+from ..runs.forecast import SweepForecast, forecast_sweep
+from ..store.history import History
+from ..sweep import grid as grids
+from ..sweep.grid import AXES, PRESETS, SETTINGS, TABLE_ENDINGS, Cell, make_cells, make_specs, specs_to_run
+from ..sweep.run_grid import Done, Event, run_cells
+from . import common, terminal
 
 
 def add_to(commands: Any) -> None:
@@ -90,8 +90,8 @@ def _sweep(options: argparse.Namespace) -> int:
 
 def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> list[Cell]:
     """Runs the specs on this machine or on a Ray cluster, and returns their cells with the results."""
-    from demo.runs.runner import Runner
-    from demo.sweep import ray_cluster as cluster
+    from ..runs.runner import Runner
+    from ..sweep import ray_cluster as cluster
 
     history, cancel = History(), threading.Event()
     with ExitStack() as stack:

@@ -9,14 +9,14 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import TextIO
 
-from demo.core import format as fmt
-from demo.core.progress import Progress
-from demo.core.quality import quality
-from demo.core.result import RunResult
-from demo.present import details, markdown, naming, verdict
-from demo.present.details import Part
-from demo.present.script import change
-from demo.sweep.run_grid import Done, Event, Timing
+from ..core import format as fmt
+from ..core.progress import Progress
+from ..core.quality import quality
+from ..core.result import RunResult
+from ..present import details, markdown, naming, verdict
+from ..present.details import Part
+from ..present.script import change
+from ..sweep.run_grid import Done, Event, Timing
 
 MAX_PREDICTIONS = 5
 WIDTH = 100

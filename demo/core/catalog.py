@@ -15,9 +15,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from demo.core import limits
-from demo.core.format import excerpt
-from demo.core.options import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec
+from . import limits
+from .format import excerpt
+from .options import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec
 
 NO_PICTURE = (0, 0)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from demo.core import format as fmt
+from . import format as fmt
 
 WORDS = {
     "note": "{text}",

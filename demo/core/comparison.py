@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from demo.core import stats
-from demo.core.stats import Difference, Interval
+from . import stats
+from .stats import Difference, Interval
 
 Basis = Literal["repeats", "this machine", "assumed", "within one process"]
 """How the spread of a speed-up between processes is known. The interval of the speed-up includes this spread.

@@ -16,10 +16,10 @@ from unittest import mock
 import numpy as np
 from PIL import Image, ImageOps
 
-from demo.core import format as fmt, limits
-from demo.core.base64_images import encode_preview
-from demo.core.options import BadInput
-from demo.core.outputs import ImageInfo
+from . import format as fmt, limits
+from .base64_images import encode_preview
+from .options import BadInput
+from .outputs import ImageInfo
 
 PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
 """The decoders of Pillow that may run. Pillow has forty more, and its EPS decoder calls Ghostscript."""

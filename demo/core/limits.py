@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from demo.core import format as fmt
-from demo.core.options import MAX_BATCH_SIZE, BadInput
+from . import format as fmt
+from .options import MAX_BATCH_SIZE, BadInput
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from demo.core.cores import TAKEN
+from .cores import TAKEN
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from demo.core import format as fmt
-from demo.tasks import own, text
-from demo.tasks.registry import BY_NAME
-from demo.tasks.task import Task
+from ..tasks import own, text
+from ..tasks.registry import BY_NAME
+from ..tasks.task import Task
+from . import format as fmt
 
 
 class BadInput(ValueError):

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from demo.core.result import RunResult
-from demo.core.stats import Interval
+from .result import RunResult
+from .stats import Interval
 
 PHASE_DOING = {
     "start": "starting",

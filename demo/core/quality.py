@@ -7,9 +7,9 @@ its interval is wider than ±`ROUGH`. It is fair below `PROCESSES` processes or 
 from dataclasses import dataclass
 from typing import Literal
 
-from demo.core import format as fmt
-from demo.core.cores import BUSY_CPU
-from demo.core.result import RunResult
+from . import format as fmt
+from .cores import BUSY_CPU
+from .result import RunResult
 
 ROUGH, SOLID = 0.20, 0.05
 """Half-widths of the 95 % interval, relative to the speed-up: above 20 % it is rough, up to 5 % it may be solid."""

@@ -6,9 +6,9 @@ only some models need.
 
 from typing import Any
 
-from demo.core import catalog, format as fmt
-from demo.core.machine import HostInfo
-from demo.core.options import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
+from . import catalog, format as fmt
+from .machine import HostInfo
+from .options import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 
 TRITON, AMPERE = (7, 0), (8, 0)
 """Compute capabilities of GPUs: the least for which Triton compiles, and the least with TensorFloat-32 and bfloat16."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from demo.core import stats
-from demo.core.caveat import Caveat
-from demo.core.comparison import BreakEven, Comparison, ProcessFigure, ProcessResult, Spread, compare_variants
-from demo.core.machine import Environment, HostSample
-from demo.core.measurement import Compilation, Measurement, Pair, Roofline, StartUp
-from demo.core.options import RunSpec
-from demo.core.outputs import EndToEnd, ImageInfo, Parity, Predictions
-from demo.core.stats import Interval
+from . import stats
+from .caveat import Caveat
+from .comparison import BreakEven, Comparison, ProcessFigure, ProcessResult, Spread, compare_variants
+from .machine import Environment, HostSample
+from .measurement import Compilation, Measurement, Pair, Roofline, StartUp
+from .options import RunSpec
+from .outputs import EndToEnd, ImageInfo, Parity, Predictions
+from .stats import Interval
 
 SCHEMA_VERSION = 3
 FIRST_TOKEN = "first_token"

@@ -4,12 +4,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from demo.core.codec import from_plain, plain
-from demo.core.comparison import Comparison
-from demo.core.format import milliseconds
-from demo.core.measurement import Measurement
-from demo.core.result import SCHEMA_VERSION, RunResult
-from demo.tasks.registry import BY_NAME
+from ..tasks.registry import BY_NAME
+from .codec import from_plain, plain
+from .comparison import Comparison
+from .format import milliseconds
+from .measurement import Measurement
+from .result import SCHEMA_VERSION, RunResult
 
 
 def to_json(result: RunResult) -> dict[str, Any]:

@@ -6,8 +6,8 @@ tokens (`4 128`). Empty lines, and comments after a #, are skipped.
 
 from dataclasses import dataclass, replace
 
-from demo.core import format as fmt
-from demo.core.options import MAX_BATCH_SIZE, BadInput
+from . import format as fmt
+from .options import MAX_BATCH_SIZE, BadInput
 
 MAX_CALLS = 1000
 MAX_PIXELS, MAX_TOKENS = 2048, 4096

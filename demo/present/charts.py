@@ -11,15 +11,15 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
-from demo.core import format as fmt
-from demo.core.options import PUBLISHED_CALLS
-from demo.core.result import RunResult
-from demo.core.stats import Difference, geometric_mean
-from demo.present import naming
-from demo.present.colours import COMPILED, EAGER, GPUS, LINE, TEXT, rgb
-from demo.present.figure import NAME_SIZE, escape, layout, provenance, time_scale
-from demo.store import published
-from demo.store.published import PublishedRow
+from ..core import format as fmt
+from ..core.options import PUBLISHED_CALLS
+from ..core.result import RunResult
+from ..core.stats import Difference, geometric_mean
+from ..store import published
+from ..store.published import PublishedRow
+from . import naming
+from .colours import COMPILED, EAGER, GPUS, LINE, TEXT, rgb
+from .figure import NAME_SIZE, escape, layout, provenance, time_scale
 
 # ---- one result
 

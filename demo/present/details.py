@@ -7,14 +7,14 @@ has no data for it.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from demo.core import format as fmt
-from demo.core.measurement import Compilation, CompileCost, GraphBreak, Measurement
-from demo.core.options import OPTIONS, PUBLISHED_CALLS
-from demo.core.result import FIRST_TOKEN, RunResult
-from demo.present import naming, verdict
-from demo.store import published
-from demo.tasks.registry import BY_NAME
-from demo.tasks.text import same_tokens
+from ..core import format as fmt
+from ..core.measurement import Compilation, CompileCost, GraphBreak, Measurement
+from ..core.options import OPTIONS, PUBLISHED_CALLS
+from ..core.result import FIRST_TOKEN, RunResult
+from ..store import published
+from ..tasks.registry import BY_NAME
+from ..tasks.text import same_tokens
+from . import naming, verdict
 
 Row = tuple[str, str, str]
 """A name, its value, and what the value means; value and meaning may be ''."""

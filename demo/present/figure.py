@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 
 import plotly.graph_objects as go
 
-from demo.core import format as fmt
-from demo.core.result import RunResult
-from demo.present import naming
-from demo.present.colours import GRID, LINE, TEXT
+from ..core import format as fmt
+from ..core.result import RunResult
+from . import naming
+from .colours import GRID, LINE, TEXT
 
 FONT = "'IBM Plex Sans', ui-sans-serif, system-ui, sans-serif"
 NAME_SIZE = 16

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from demo.core import catalog, format as fmt
-from demo.core.options import RunSpec
-from demo.core.result import RunResult
-from demo.present import details, naming, verdict
-from demo.present.details import Part
+from ..core import catalog, format as fmt
+from ..core.options import RunSpec
+from ..core.result import RunResult
+from . import details, naming, verdict
+from .details import Part
 
 DRAWN_ONLY = (
     "This model knows drawn shapes only, and this picture is not one of its drawn scenes: its predictions may mean "

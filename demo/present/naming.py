@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from demo.core import format as fmt
-from demo.core.measurement import Measurement
-from demo.core.options import OPTIONS, RunSpec
-from demo.core.result import FIRST_TOKEN, RunResult
+from ..core import format as fmt
+from ..core.measurement import Measurement
+from ..core.options import OPTIONS, RunSpec
+from ..core.result import FIRST_TOKEN, RunResult
 
 COMPARISONS = {"call": "A call", "token": "A token", FIRST_TOKEN: "Time to the first token"}
 """What readers see for a key of `RunResult.comparisons`."""

@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFilter, ImageFont
 
-from demo.core.base64_images import decode_mask
-from demo.core.format import percent, printable, shorten
-from demo.core.outputs import Box, ImageInfo, Predictions
-from demo.present.colours import CHANGED, COMPILED, EAGER, LABELS
-from demo.tasks.boxes import SAME_IOU, match
-from demo.tasks.masks import changed_pixels
+from ..core.base64_images import decode_mask
+from ..core.format import percent, printable, shorten
+from ..core.outputs import Box, ImageInfo, Predictions
+from ..tasks.boxes import SAME_IOU, match
+from ..tasks.masks import changed_pixels
+from .colours import CHANGED, COMPILED, EAGER, LABELS
 
 Variant = Literal["eager", "compiled"]
 VARIANTS: tuple[Variant, ...] = ("eager", "compiled")

@@ -6,12 +6,12 @@ from itertools import pairwise
 import numpy as np
 from PIL import Image, ImageDraw
 
-from demo.core import catalog, format as fmt
-from demo.core.options import BadInput
-from demo.core.result import RunResult
-from demo.present import naming, race, verdict
-from demo.present.colours import COMPILED, EAGER, PAGE_INK, PAGE_LINE, PAGE_MUTED, PAGE_PAPER
-from demo.present.pictures import font_for, printable_label
+from ..core import catalog, format as fmt
+from ..core.options import BadInput
+from ..core.result import RunResult
+from . import naming, race, verdict
+from .colours import COMPILED, EAGER, PAGE_INK, PAGE_LINE, PAGE_MUTED, PAGE_PAPER
+from .pictures import font_for, printable_label
 
 
 def _write(

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from demo.core import format as fmt
-from demo.core.options import BadInput, RunSpec
-from demo.core.progress import Progress
-from demo.core.result import RunResult
-from demo.present import naming, verdict
-from demo.present.colours import COMPILED, EAGER
+from ..core import format as fmt
+from ..core.options import BadInput, RunSpec
+from ..core.progress import Progress
+from ..core.result import RunResult
+from . import naming, verdict
+from .colours import COMPILED, EAGER
 
 TITLE = "Calls answered over time"
 NO_RACE = "This run has no race: it takes a known speed-up, outputs that agree and a first call that was measured."

@@ -8,11 +8,11 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from demo.core import catalog
-from demo.core.options import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
-from demo.core.result import RunResult
-from demo.present import naming, verdict
-from demo.tasks.registry import BY_NAME
+from ..core import catalog
+from ..core.options import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
+from ..core.result import RunResult
+from ..tasks.registry import BY_NAME
+from . import naming, verdict
 
 APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),

@@ -6,14 +6,14 @@ return '', or None, for a run that failed or has no speed-up.
 
 from typing import Literal
 
-from demo.core import format as fmt
-from demo.core.caveat import IMPORTANT
-from demo.core.comparison import BreakEven, Comparison
-from demo.core.measurement import Compilation
-from demo.core.quality import quality
-from demo.core.result import RunResult
-from demo.core.stats import TAKEN_FACTOR, Interval
-from demo.present import naming
+from ..core import format as fmt
+from ..core.caveat import IMPORTANT
+from ..core.comparison import BreakEven, Comparison
+from ..core.measurement import Compilation
+from ..core.quality import quality
+from ..core.result import RunResult
+from ..core.stats import TAKEN_FACTOR, Interval
+from . import naming
 
 HEADLINES: dict[str, tuple[str, str, str]] = {
     "faster": ("Compiled is", "{ratio}", "faster"),

@@ -14,8 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from demo.core import limits
-from demo.core.cores import APP_VARIABLE
+from ..core import limits
+from ..core.cores import APP_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = """

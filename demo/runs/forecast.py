@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from demo.core.catalog import Checkpoint, find
-from demo.core.machine import HostInfo
-from demo.core.options import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
-from demo.core.result import RunResult
+from ..core.catalog import Checkpoint, find
+from ..core.machine import HostInfo
+from ..core.options import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
+from ..core.result import RunResult
 
 NEWEST = 5
 """How many of the latest runs with the same settings count: older runs may be of a slower torch."""

@@ -13,16 +13,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from demo.core import codec, format as fmt, limits
-from demo.core.caveat import Caveat, note
-from demo.core.comparison import ProcessResult
-from demo.core.options import OWN_MODEL, RunSpec
-from demo.core.progress import PHASE_DOING, PHASES, Progress
-from demo.core.refusals import AGAIN, less_memory, on_machine, other_way_to_compile
-from demo.core.result import Failure, RunResult, Status
-from demo.runs.process import Worker, ending
-from demo.store import reruns
-from demo.store.history import History, HistoryError
+from ..core import codec, format as fmt, limits
+from ..core.caveat import Caveat, note
+from ..core.comparison import ProcessResult
+from ..core.options import OWN_MODEL, RunSpec
+from ..core.progress import PHASE_DOING, PHASES, Progress
+from ..core.refusals import AGAIN, less_memory, on_machine, other_way_to_compile
+from ..core.result import Failure, RunResult, Status
+from ..store import reruns
+from ..store.history import History, HistoryError
+from .process import Worker, ending
 
 _log = logging.getLogger(__name__)
 

@@ -21,13 +21,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
-from demo.core import codec, format as fmt
-from demo.core.machine import HostInfo
-from demo.core.options import BadInput
-from demo.core.progress import Progress
-from demo.core.result import RunResult
-from demo.core.result_json import from_json
-from demo.runs.environment import ROOT, share_headers, worker_environment
+from ..core import codec, format as fmt
+from ..core.machine import HostInfo
+from ..core.options import BadInput
+from ..core.progress import Progress
+from ..core.result import RunResult
+from ..core.result_json import from_json
+from .environment import ROOT, share_headers, worker_environment
 
 EXIT_SECONDS = 2.0
 DRAIN_SECONDS = 5.0

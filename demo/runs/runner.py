@@ -12,17 +12,17 @@ import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
-from demo.core import cores, limits
-from demo.core.caveat import note
-from demo.core.comparison import ProcessResult
-from demo.core.machine import HostInfo
-from demo.core.options import BadInput, RunSpec
-from demo.core.progress import Progress
-from demo.core.result import RunResult
-from demo.runs import outcome
-from demo.runs.outcome import NO_FILES, Files, OngoingRun
-from demo.runs.process import POLL_SECONDS, READY_SECONDS, Event, Worker
-from demo.store.history import History, HistoryError
+from ..core import cores, limits
+from ..core.caveat import note
+from ..core.comparison import ProcessResult
+from ..core.machine import HostInfo
+from ..core.options import BadInput, RunSpec
+from ..core.progress import Progress
+from ..core.result import RunResult
+from ..store.history import History, HistoryError
+from . import outcome
+from .outcome import NO_FILES, Files, OngoingRun
+from .process import POLL_SECONDS, READY_SECONDS, Event, Worker
 
 WORKER_MODULE = "demo.backend"
 CLOSING_SECONDS = 5.0

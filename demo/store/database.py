@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from demo.core import limits
-from demo.core.files import lock
+from ..core import limits
+from ..core.files import lock
 
 FOLDER_VARIABLE = "WORTH_COMPILING_DATA"
 FILE_VERSION = 3

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from demo.core.options import BadInput, RunSpec, unused_options
-from demo.core.result import RunResult
-from demo.core.result_json import to_json
+from ..core.options import BadInput, RunSpec, unused_options
+from ..core.result import RunResult
+from ..core.result_json import to_json
 
 FORMATS = ("csv", "json", "parquet")
 

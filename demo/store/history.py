@@ -19,12 +19,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from demo.core.measurement import CompileCost
-from demo.core.options import BadInput
-from demo.core.result import RunResult
-from demo.core.result_json import dumps, from_json
-from demo.store.database import FOLDER_VARIABLE, HistoryError, SetAside, open_database
-from demo.store.reruns import NEWEST, StoredRun, compiled_spec, dump_rerun, load_rerun, versions
+from ..core.measurement import CompileCost
+from ..core.options import BadInput
+from ..core.result import RunResult
+from ..core.result_json import dumps, from_json
+from .database import FOLDER_VARIABLE, HistoryError, SetAside, open_database
+from .reruns import NEWEST, StoredRun, compiled_spec, dump_rerun, load_rerun, versions
 
 FILE_NAME = "history.sqlite3"
 MAX_SEARCHED = 10_000

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from demo.core.files import replacing
-from demo.core.options import BadInput
-from demo.core.result import RunResult
-from demo.core.result_json import dumps
-from demo.store import export
-from demo.store.history import History
+from ..core.files import replacing
+from ..core.options import BadInput
+from ..core.result import RunResult
+from ..core.result_json import dumps
+from . import export
+from .history import History
 
 VARIABLE = "WORTH_COMPILING_DATASET"
 FOLDER = "dataset"

@@ -16,10 +16,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from demo.core import catalog
-from demo.core.format import milliseconds
-from demo.core.options import OPTIONS, BadInput
-from demo.store.export import csv_text, unescape_formula
+from ..core import catalog
+from ..core.format import milliseconds
+from ..core.options import OPTIONS, BadInput
+from .export import csv_text, unescape_formula
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
 """The Transformers guide. An older version of the page printed its tables; today's embeds a viewer of them."""

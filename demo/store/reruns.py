@@ -15,11 +15,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from demo.core import codec
-from demo.core.comparison import ASSUMED, ProcessResult, Spread
-from demo.core.options import OPTIONS, OWN_MODEL, RunSpec
-from demo.core.result import RunResult
-from demo.core.stats import Interval
+from ..core import codec
+from ..core.comparison import ASSUMED, ProcessResult, Spread
+from ..core.options import OPTIONS, OWN_MODEL, RunSpec
+from ..core.result import RunResult
+from ..core.stats import Interval
 
 NEWEST = 300
 """How many of the newest stored runs are read for a new result."""

@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from demo.core import catalog, outputs, stats
-from demo.core.comparison import ProcessFigure
-from demo.core.machine import HostInfo
-from demo.core.options import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
-from demo.core.refusals import on_machine, refusal, resolve
-from demo.core.result import RunResult
-from demo.core.stats import Interval
-from demo.tasks.registry import BY_NAME
+from ..core import catalog, outputs, stats
+from ..core.comparison import ProcessFigure
+from ..core.machine import HostInfo
+from ..core.options import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
+from ..core.refusals import on_machine, refusal, resolve
+from ..core.result import RunResult
+from ..core.stats import Interval
+from ..tasks.registry import BY_NAME
 
 EAGER = "eager"
 WAYS: dict[str, dict[str, Any]] = {

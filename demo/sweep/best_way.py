@@ -13,16 +13,16 @@ import time
 from collections.abc import Generator, Iterable
 from pathlib import Path
 
-from demo.core.files import temporary_folder
-from demo.core.machine import HostInfo
-from demo.core.options import OWN_MODEL, BadInput, RunSpec
-from demo.core.result import RunResult
-from demo.runs.outcome import Files
-from demo.runs.runner import Runner
-from demo.store.reruns import compiled_spec
-from demo.sweep.best_table import EAGER, BestTable, Way, best_table, ways
-from demo.sweep.grid import valid_results
-from demo.sweep.run_grid import Done, Event, Turn, Waiting, no_queue, run_one
+from ..core.files import temporary_folder
+from ..core.machine import HostInfo
+from ..core.options import OWN_MODEL, BadInput, RunSpec
+from ..core.result import RunResult
+from ..runs.outcome import Files
+from ..runs.runner import Runner
+from ..store.reruns import compiled_spec
+from .best_table import EAGER, BestTable, Way, best_table, ways
+from .grid import valid_results
+from .run_grid import Done, Event, Turn, Waiting, no_queue, run_one
 
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0

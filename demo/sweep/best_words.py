@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from demo.core import codec, format as fmt
-from demo.core.options import MODES, OPTIONS
-from demo.present import verdict
-from demo.sweep.best_table import CLOSE_RATIO, EAGER, WAYS, BestTable, Row, Way
+from ..core import codec, format as fmt
+from ..core.options import MODES, OPTIONS
+from ..present import verdict
+from .best_table import CLOSE_RATIO, EAGER, WAYS, BestTable, Row, Way
 
 NAMES = {"default": "default mode", "package": "a package", "layers": "layer by layer"}
 COLUMNS = {

@@ -15,15 +15,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from demo.core import catalog, hub
-from demo.core.catalog import Checkpoint
-from demo.core.files import replacing
-from demo.core.machine import HostInfo
-from demo.core.options import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, unused_options
-from demo.core.refusals import on_machine
-from demo.core.result import RunResult
-from demo.present import verdict
-from demo.store import export
+from ..core import catalog, hub
+from ..core.catalog import Checkpoint
+from ..core.files import replacing
+from ..core.machine import HostInfo
+from ..core.options import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, unused_options
+from ..core.refusals import on_machine
+from ..core.result import RunResult
+from ..present import verdict
+from ..store import export
 
 AXES = {"checkpoints": "checkpoint", "batch_sizes": "batch_size", "modes": "mode", "dtypes": "dtype"}
 """The lists of a grid, each with the field of `RunSpec` that it fills."""

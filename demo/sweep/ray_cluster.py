@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from demo.core.machine import HostInfo
-from demo.core.options import BadInput, RunSpec
-from demo.core.result import RunResult
-from demo.runs import outcome
-from demo.runs.runner import WORKER_MODULE, Runner
-from demo.store.history import History
-from demo.sweep import grid
-from demo.sweep.grid import Cell
-from demo.sweep.run_grid import Done
+from ..core.machine import HostInfo
+from ..core.options import BadInput, RunSpec
+from ..core.result import RunResult
+from ..runs import outcome
+from ..runs.runner import WORKER_MODULE, Runner
+from ..store.history import History
+from . import grid
+from .grid import Cell
+from .run_grid import Done
 
 CONNECT_SECONDS = 5.0
 POLL_SECONDS = 0.2

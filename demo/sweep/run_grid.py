@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from demo.core.options import BadInput, RunSpec
-from demo.core.progress import Progress
-from demo.runs.runner import Runner
-from demo.sweep.grid import Cell
+from ..core.options import BadInput, RunSpec
+from ..core.progress import Progress
+from ..runs.runner import Runner
+from .grid import Cell
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from demo.core.outputs import Box, Predictions
-from demo.tasks.task import Task
+from ..core.outputs import Box, Predictions
+from .task import Task
 
 SAME_IOU = 0.9
 """An eager and a compiled box count as the same if their intersection over union (IoU) is at least this."""

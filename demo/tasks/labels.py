@@ -1,8 +1,8 @@
 """The task image classification, whose predictions are the likeliest labels of a picture."""
 
-from demo.core import format as fmt
-from demo.core.outputs import Predictions
-from demo.tasks.task import Task
+from ..core import format as fmt
+from ..core.outputs import Predictions
+from .task import Task
 
 SCORE = 0.05
 """Two runs agree if their likeliest label is the same and its scores differ by at most this."""

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from demo.core import format as fmt
-from demo.core.outputs import Predictions, Segment
-from demo.tasks.task import Task
+from ..core import format as fmt
+from ..core.outputs import Predictions, Segment
+from .task import Task
 
 RUNS_IOU = 0.95
 """The masks of two runs agree if their intersection over union, averaged over the labels, is at least this."""
@@ -14,7 +14,7 @@ RUNS_IOU = 0.95
 
 def by_label(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
     """Returns the union of all masks of each label, as a bool array [height, width]."""
-    from demo.core.base64_images import decode_mask  # here, because Pillow takes a while to import
+    from ..core.base64_images import decode_mask  # here, because Pillow takes a while to import
 
     masks: dict[str, np.ndarray] = {}
     for segment in segments:

@@ -1,6 +1,6 @@
 """The task of a user's own model, given as 'FILE.py:FUNCTION' on the command line. It has no predictions."""
 
-from demo.tasks.task import Task
+from .task import Task
 
 TASK = Task(
     "own-model",

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from demo.tasks.task import Task
+from .task import Task
 
 FILES = ("labels", "boxes", "masks", "text", "own")
 """Names of the files in this folder that define a `TASK`, in the order of the form."""

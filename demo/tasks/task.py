@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from demo.core.outputs import Predictions
+from ..core.outputs import Predictions
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
-from demo.core.outputs import Predictions
-from demo.tasks.task import Task
+from ..core.outputs import Predictions
+from .task import Task
 
 SAME_TOKENS = 8
 """Two runs' texts agree if so many tokens at their start do. One rounding in float16 may change the rest."""

@@ -10,18 +10,18 @@ from typing import Any, Literal, get_type_hints
 import gradio as gr
 from gradio import FileData
 
-from demo.core import catalog, format as fmt
-from demo.core.options import OPTIONS, TASKS, BadInput, RunSpec
-from demo.core.result import RunResult
-from demo.core.result_json import to_json
-from demo.present import naming, verdict
-from demo.runs.runner import Runner
-from demo.store import export, published
-from demo.store.history import History
-from demo.sweep import best_way, best_words
-from demo.tasks.registry import BY_NAME
-from demo.ui.jobs import BestSearch, RunQueue, Supervisor
-from demo.ui.tabs.form import default_picture, uploaded_file
+from ..core import catalog, format as fmt
+from ..core.options import OPTIONS, TASKS, BadInput, RunSpec
+from ..core.result import RunResult
+from ..core.result_json import to_json
+from ..present import naming, verdict
+from ..runs.runner import Runner
+from ..store import export, published
+from ..store.history import History
+from ..sweep import best_way, best_words
+from ..tasks.registry import BY_NAME
+from .jobs import BestSearch, RunQueue, Supervisor
+from .tabs.form import default_picture, uploaded_file
 
 
 def _argument(name: str, annotation: Any, default: Any) -> Parameter:

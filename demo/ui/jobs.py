@@ -14,20 +14,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from demo.core import cores, limits
-from demo.core.comparison import ProcessResult
-from demo.core.files import temporary_folder
-from demo.core.machine import HostInfo
-from demo.core.options import BadInput, RunSpec
-from demo.core.progress import Progress
-from demo.core.result import RunResult
-from demo.runs.forecast import SweepForecast, forecast_sweep
-from demo.runs.outcome import NO_FILES, Files
-from demo.runs.runner import Runner
-from demo.store.history import History, HistoryError
-from demo.sweep.best_way import Search
-from demo.sweep.grid import PICTURE, Cell, specs_to_run
-from demo.sweep.run_grid import Done, Event, Waiting, run_cells
+from ..core import cores, limits
+from ..core.comparison import ProcessResult
+from ..core.files import temporary_folder
+from ..core.machine import HostInfo
+from ..core.options import BadInput, RunSpec
+from ..core.progress import Progress
+from ..core.result import RunResult
+from ..runs.forecast import SweepForecast, forecast_sweep
+from ..runs.outcome import NO_FILES, Files
+from ..runs.runner import Runner
+from ..store.history import History, HistoryError
+from ..sweep.best_way import Search
+from ..sweep.grid import PICTURE, Cell, specs_to_run
+from ..sweep.run_grid import Done, Event, Waiting, run_cells
 
 WAITING_SECONDS = 0.5
 UPDATE_SECONDS = 1.0

@@ -5,25 +5,25 @@ from typing import Any
 
 import gradio as gr
 
-from demo.core import limits
-from demo.core.machine import HostInfo
-from demo.core.options import BadInput
-from demo.runs.runner import Runner
-from demo.store.history import History
-from demo.ui import api
-from demo.ui.jobs import RunQueue, machine_of
-from demo.ui.look.theme import CSS, HEAD, theme
-from demo.ui.tabs import links
-from demo.ui.tabs.best_pane import BestPane
-from demo.ui.tabs.events import EVENT_OPTIONS
-from demo.ui.tabs.history_tab import HistoryTab
-from demo.ui.tabs.published_tab import PublishedTab
-from demo.ui.tabs.run_tab import RunTab
-from demo.ui.tabs.stage_bar import StageBar
-from demo.ui.tabs.sweep_tab import SweepTab
-from demo.ui.templates import render
-from demo.ui.web import gradio_workarounds
-from demo.ui.web.guard import Guard
+from ..core import limits
+from ..core.machine import HostInfo
+from ..core.options import BadInput
+from ..runs.runner import Runner
+from ..store.history import History
+from . import api
+from .jobs import RunQueue, machine_of
+from .look.theme import CSS, HEAD, theme
+from .tabs import links
+from .tabs.best_pane import BestPane
+from .tabs.events import EVENT_OPTIONS
+from .tabs.history_tab import HistoryTab
+from .tabs.published_tab import PublishedTab
+from .tabs.run_tab import RunTab
+from .tabs.stage_bar import StageBar
+from .tabs.sweep_tab import SweepTab
+from .templates import render
+from .web import gradio_workarounds
+from .web.guard import Guard
 
 DAY = 86_400
 SPARE_THREADS = 40

@@ -7,11 +7,11 @@ import signal
 import sys
 from importlib.metadata import version
 
-from demo.core import format as fmt, limits
-from demo.core.options import BadInput
-from demo.runs.environment import block_proc_access
-from demo.runs.runner import Runner
-from demo.store import hub_dataset
+from ..core import format as fmt, limits
+from ..core.options import BadInput
+from ..runs.environment import block_proc_access
+from ..runs.runner import Runner
+from ..store import hub_dataset
 
 
 def serve(mcp: bool) -> None:
@@ -37,7 +37,7 @@ def serve(mcp: bool) -> None:
 
         spaces.GPU(lambda: None)
     with hub_dataset.open_history() as history, contextlib.closing(Runner(history, spare=True)) as runner:
-        from demo.ui.page import Page, launch  # imports gradio while the worker loads torch
+        from .page import Page, launch  # imports gradio while the worker loads torch
 
         page = Page(runner, history)
         try:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import torch
 
-from demo.backend import compile_model, machine_probe, torch_settings
-from demo.backend.workload import Workload
-from demo.core import refusals
-from demo.core.options import RunSpec
-from demo.core.outputs import ImageInfo
-from demo.tasks.registry import BY_NAME
+from ...core import refusals
+from ...core.options import RunSpec
+from ...core.outputs import ImageInfo
+from ...tasks.registry import BY_NAME
+from .. import compile_model, machine_probe, torch_settings
+from ..workload import Workload
 
 LOADERS = {name: import_module(f"{__name__}.{name.replace('-', '_')}").load for name in BY_NAME}
 

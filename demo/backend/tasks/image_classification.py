@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from demo.backend.picture_workload import PictureWorkload
-from demo.core.outputs import Label, Predictions
+from ...core.outputs import Label, Predictions
+from ..picture_workload import PictureWorkload
 
 
 class ImageClassification(PictureWorkload):

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from demo.backend.failures import short_name
-from demo.backend.picture_workload import PictureWorkload
-from demo.core import base64_images
-from demo.core.caveat import Caveat
-from demo.core.outputs import Predictions, Segment
+from ...core import base64_images
+from ...core.caveat import Caveat
+from ...core.outputs import Predictions, Segment
+from ..failures import short_name
+from ..picture_workload import PictureWorkload
 
 SEGMENTATIONS = ("semantic", "instance", "panoptic")
 MIN_SEGMENT = 0.002

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from demo.backend.picture_workload import PictureWorkload
-from demo.core.outputs import Box, Predictions
+from ...core.outputs import Box, Predictions
+from ..picture_workload import PictureWorkload
 
 THRESHOLD = 0.55
 ZERO_SHOT_THRESHOLD = 0.1

@@ -17,11 +17,11 @@ import torch
 from torch._dynamo import OptimizedModule
 from torch.utils import _pytree as pytree
 
-from demo.backend import compilation
-from demo.backend.failures import with_line
-from demo.backend.workload import Batch, Workload, dtype_of, on_device, tensors
-from demo.core.catalog import own_model_parts
-from demo.core.options import BadInput, RunSpec
+from ...core.catalog import own_model_parts
+from ...core.options import BadInput, RunSpec
+from .. import compilation
+from ..failures import with_line
+from ..workload import Batch, Workload, dtype_of, on_device, tensors
 
 EXPECTED = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"
 

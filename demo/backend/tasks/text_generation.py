@@ -16,14 +16,14 @@ import torch
 from transformers import StaticCache
 from transformers.cache_utils import StaticLayer
 
-from demo.backend import compilation, failures, models, timing
-from demo.backend.messages import Events
-from demo.backend.workload import Batch, Variants, Workload
-from demo.core.measurement import Pair
-from demo.core.options import BadInput, RunSpec
-from demo.core.outputs import Predictions
-from demo.core.result import FIRST_TOKEN
-from demo.core.size_log import Size
+from ...core.measurement import Pair
+from ...core.options import BadInput, RunSpec
+from ...core.outputs import Predictions
+from ...core.result import FIRST_TOKEN
+from ...core.size_log import Size
+from .. import compilation, failures, models, timing
+from ..messages import Events
+from ..workload import Batch, Variants, Workload
 
 COMPARED_TOKENS = 64
 """Most tokens of an answer whose logits are compared: each has up to about 260,000 logits."""

@@ -6,8 +6,8 @@ The typeface comes from gradio's package, so the browser fetches nothing from ou
 import gradio as gr
 from gradio.themes.utils import fonts, sizes
 
-from demo.present import colours
-from demo.ui.look import source
+from ...present import colours
+from . import source
 
 CSS = "".join(map(source, ("page.css", "sections.css", "stage.css", "tabs.css", "figures.css")))
 

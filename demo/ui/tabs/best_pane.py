@@ -7,24 +7,24 @@ import gradio as gr
 import plotly.graph_objects as go
 from markupsafe import Markup
 
-from demo.core import format as fmt
-from demo.present import naming
-from demo.present.charts import Kind, WayLine, crossover, ladder
-from demo.present.figure import provenance
-from demo.present.markdown import escape_markdown
-from demo.present.script import change
-from demo.sweep import best_words
-from demo.sweep.best_table import EAGER, BestTable, Row
-from demo.sweep.best_way import MINUTES
-from demo.sweep.run_grid import Timing, Waiting
-from demo.ui.jobs import BestSearch, result_or_error
-from demo.ui.look import TO_ANSWER
-from demo.ui.tabs import links, tables
-from demo.ui.tabs.events import EVENT_OPTIONS, WorkView, error_card
-from demo.ui.tabs.form import spec_and_picture
-from demo.ui.tabs.headline import doing
-from demo.ui.tabs.result_pane import code_to_copy
-from demo.ui.tabs.run_tab import RunTab
+from ...core import format as fmt
+from ...present import naming
+from ...present.charts import Kind, WayLine, crossover, ladder
+from ...present.figure import provenance
+from ...present.markdown import escape_markdown
+from ...present.script import change
+from ...sweep import best_words
+from ...sweep.best_table import EAGER, BestTable, Row
+from ...sweep.best_way import MINUTES
+from ...sweep.run_grid import Timing, Waiting
+from ..jobs import BestSearch, result_or_error
+from ..look import TO_ANSWER
+from . import links, tables
+from .events import EVENT_OPTIONS, WorkView, error_card
+from .form import spec_and_picture
+from .headline import doing
+from .result_pane import code_to_copy
+from .run_tab import RunTab
 
 
 class BestPane(WorkView):

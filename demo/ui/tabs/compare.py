@@ -4,14 +4,14 @@ import html
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from demo.core import format as fmt, stats
-from demo.core.comparison import Comparison
-from demo.core.options import OPTIONS, unused_options
-from demo.core.result import FIRST_TOKEN, RunResult
-from demo.core.stats import Interval
-from demo.present import naming, verdict
-from demo.present.markdown import escape_markdown
-from demo.store import export
+from ...core import format as fmt, stats
+from ...core.comparison import Comparison
+from ...core.options import OPTIONS, unused_options
+from ...core.result import FIRST_TOKEN, RunResult
+from ...core.stats import Interval
+from ...present import naming, verdict
+from ...present.markdown import escape_markdown
+from ...store import export
 
 MIN_COMPARED, MAX_COMPARED = 2, 4
 LETTERS = "ABCD"

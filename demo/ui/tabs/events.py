@@ -6,11 +6,11 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core import format as fmt
-from demo.core.options import BadInput
-from demo.store.history import HistoryError
-from demo.ui.jobs import Supervisor, Work, result_or_error, visitor_name
-from demo.ui.templates import render
+from ...core import format as fmt
+from ...core.options import BadInput
+from ...store.history import HistoryError
+from ..jobs import Supervisor, Work, result_or_error, visitor_name
+from ..templates import render
 
 Updates = dict[Any, Any]
 """gradio's updates of components, by component."""

@@ -10,20 +10,20 @@ from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 from markupsafe import Markup
 
-from demo.core import catalog, format as fmt, hub, limits
-from demo.core.catalog import Checkpoint, scenes
-from demo.core.options import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, unused_options
-from demo.core.outputs import ImageInfo
-from demo.core.result import RunResult
-from demo.present import naming
-from demo.present.markdown import escape_markdown
-from demo.runs.forecast import Forecast
-from demo.sweep import best_way
-from demo.tasks.registry import BY_NAME
-from demo.ui.look import TO_ADVANCED
-from demo.ui.tabs.events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates
-from demo.ui.templates import render
-from demo.ui.web.gradio_workarounds import NOT_UPLOADED
+from ...core import catalog, format as fmt, hub, limits
+from ...core.catalog import Checkpoint, scenes
+from ...core.options import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, unused_options
+from ...core.outputs import ImageInfo
+from ...core.result import RunResult
+from ...present import naming
+from ...present.markdown import escape_markdown
+from ...runs.forecast import Forecast
+from ...sweep import best_way
+from ...tasks.registry import BY_NAME
+from ..look import TO_ADVANCED
+from ..templates import render
+from ..web.gradio_workarounds import NOT_UPLOADED
+from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates
 
 TASK_NAMES = {task: BY_NAME[task].label for task in TASKS}
 GROUPS = {"machine": "Model and machine", "compile": "Compiling", "timing": "Timing"}

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from demo.core import catalog, format as fmt
-from demo.core.options import RunSpec
-from demo.core.progress import Progress
-from demo.core.result import RunResult
-from demo.core.result_json import from_json
-from demo.core.stats import Interval
-from demo.present import naming, race, verdict
-from demo.ui.tabs import links
-from demo.ui.tabs.form import source
-from demo.ui.templates import percentage, render
+from ...core import catalog, format as fmt
+from ...core.options import RunSpec
+from ...core.progress import Progress
+from ...core.result import RunResult
+from ...core.result_json import from_json
+from ...core.stats import Interval
+from ...present import naming, race, verdict
+from ..templates import percentage, render
+from . import links
+from .form import source
 
 
 def intro(checkpoint: str) -> Markup:

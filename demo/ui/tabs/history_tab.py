@@ -6,18 +6,18 @@ from urllib.parse import urlencode
 
 import gradio as gr
 
-from demo.core import format as fmt, hub, limits
-from demo.core.options import BadInput
-from demo.core.result import RunResult
-from demo.present import naming, verdict
-from demo.present.charts import intervals
-from demo.store import export
-from demo.store.history import HistoryError
-from demo.store.hub_dataset import PushedHistory
-from demo.ui.look import TO_OPEN_RUN, download, scroll_to
-from demo.ui.tabs import compare, links, tables
-from demo.ui.tabs.events import EVENT_OPTIONS
-from demo.ui.tabs.run_tab import RunTab
+from ...core import format as fmt, hub, limits
+from ...core.options import BadInput
+from ...core.result import RunResult
+from ...present import naming, verdict
+from ...present.charts import intervals
+from ...store import export
+from ...store.history import HistoryError
+from ...store.hub_dataset import PushedHistory
+from ..look import TO_OPEN_RUN, download, scroll_to
+from . import compare, links, tables
+from .events import EVENT_OPTIONS
+from .run_tab import RunTab
 
 LISTED = 200
 """The most runs in the table: the interval of each takes milliseconds to compute."""

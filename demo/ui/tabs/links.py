@@ -11,11 +11,11 @@ from urllib.parse import parse_qsl, urlencode
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core import catalog
-from demo.core.options import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, unused_options
-from demo.core.result import RunResult
-from demo.present import markdown, naming
-from demo.ui.tabs.form import OPTIONAL, Form, choices, first, takes_text
+from ...core import catalog
+from ...core.options import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, unused_options
+from ...core.result import RunResult
+from ...present import markdown, naming
+from .form import OPTIONAL, Form, choices, first, takes_text
 
 RUN = "run"
 """The query parameter that names a stored run. The others are `FIELDS`; the page ignores unknown ones."""

@@ -10,15 +10,15 @@ from urllib.parse import urlencode
 
 import gradio as gr
 
-from demo.core import catalog, format as fmt
-from demo.core.options import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
-from demo.present import charts
-from demo.present.markdown import escape_markdown
-from demo.store import published
-from demo.store.published import OOM, PublishedRow
-from demo.ui.tabs import links, tables
-from demo.ui.tabs.events import EVENT_OPTIONS
-from demo.ui.tabs.form import TASK_NAMES
+from ...core import catalog, format as fmt
+from ...core.options import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
+from ...present import charts
+from ...present.markdown import escape_markdown
+from ...store import published
+from ...store.published import OOM, PublishedRow
+from . import links, tables
+from .events import EVENT_OPTIONS
+from .form import TASK_NAMES
 
 ALL = ""
 """The value of a drop-down list that does not filter."""

@@ -7,19 +7,19 @@ from typing import Any
 
 import gradio as gr
 
-from demo.core import catalog, format as fmt
-from demo.core.base64_images import decode_preview
-from demo.core.options import BadInput
-from demo.core.outputs import ImageInfo, Predictions
-from demo.core.result import RunResult
-from demo.core.result_json import to_json
-from demo.present import charts, details, markdown, naming, pictures, png, race
-from demo.present.pictures import VARIANTS, Variant
-from demo.present.script import change, needs_folder, script
-from demo.runs.outcome import Files
-from demo.ui.tabs import tables
-from demo.ui.tabs.events import Updates
-from demo.ui.tabs.headline import headline, intro, race_of
+from ...core import catalog, format as fmt
+from ...core.base64_images import decode_preview
+from ...core.options import BadInput
+from ...core.outputs import ImageInfo, Predictions
+from ...core.result import RunResult
+from ...core.result_json import to_json
+from ...present import charts, details, markdown, naming, pictures, png, race
+from ...present.pictures import VARIANTS, Variant
+from ...present.script import change, needs_folder, script
+from ...runs.outcome import Files
+from . import tables
+from .events import Updates
+from .headline import headline, intro, race_of
 
 FILES = {
     "card": ("Picture of this result", ".png"),

@@ -9,27 +9,27 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core import catalog, cores, format as fmt, hub
-from demo.core.machine import HostInfo
-from demo.core.options import BadInput, RunSpec
-from demo.core.quality import quality
-from demo.core.refusals import on_machine, refusal
-from demo.core.result import RunResult
-from demo.present import naming, race, verdict
-from demo.runs import forecast
-from demo.runs.outcome import NO_FILES, Files
-from demo.runs.runner import Runner
-from demo.store.history import History
-from demo.sweep.grid import is_from_machine
-from demo.sweep.run_grid import Waiting
-from demo.ui.jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, result_or_error, visitor_name
-from demo.ui.look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
-from demo.ui.tabs import form as forms, links, tables
-from demo.ui.tabs.events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates, WorkView, error_card, problem
-from demo.ui.tabs.form import FIRST
-from demo.ui.tabs.headline import headline, intro, strip
-from demo.ui.tabs.result_pane import ResultPane
-from demo.ui.templates import render
+from ...core import catalog, cores, format as fmt, hub
+from ...core.machine import HostInfo
+from ...core.options import BadInput, RunSpec
+from ...core.quality import quality
+from ...core.refusals import on_machine, refusal
+from ...core.result import RunResult
+from ...present import naming, race, verdict
+from ...runs import forecast
+from ...runs.outcome import NO_FILES, Files
+from ...runs.runner import Runner
+from ...store.history import History
+from ...sweep.grid import is_from_machine
+from ...sweep.run_grid import Waiting
+from ..jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, result_or_error, visitor_name
+from ..look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
+from ..templates import render
+from . import form as forms, links, tables
+from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates, WorkView, error_card, problem
+from .form import FIRST
+from .headline import headline, intro, strip
+from .result_pane import ResultPane
 
 BROWSER_KEY = "worth-compiling-visitor"
 """The key under which the browser keeps the visitor's id, and the secret with which gradio encrypts the id.

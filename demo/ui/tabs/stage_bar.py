@@ -11,21 +11,21 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core import catalog, format as fmt, hub
-from demo.core.machine import HostInfo
-from demo.core.options import RunSpec
-from demo.core.refusals import on_machine
-from demo.present import naming, verdict
-from demo.sweep.grid import Cell
-from demo.sweep.run_grid import Done, Event, Timing, Waiting, run_one
-from demo.ui.jobs import Series, machine_of
-from demo.ui.look import press
-from demo.ui.tabs import links
-from demo.ui.tabs.events import EVENT_OPTIONS, IN_BROWSER, RAW, Updates, WorkView, error_card
-from demo.ui.tabs.form import default_picture
-from demo.ui.tabs.headline import doing
-from demo.ui.tabs.run_tab import RunTab
-from demo.ui.templates import render
+from ...core import catalog, format as fmt, hub
+from ...core.machine import HostInfo
+from ...core.options import RunSpec
+from ...core.refusals import on_machine
+from ...present import naming, verdict
+from ...sweep.grid import Cell
+from ...sweep.run_grid import Done, Event, Timing, Waiting, run_one
+from ..jobs import Series, machine_of
+from ..look import press
+from ..templates import render
+from . import links
+from .events import EVENT_OPTIONS, IN_BROWSER, RAW, Updates, WorkView, error_card
+from .form import default_picture
+from .headline import doing
+from .run_tab import RunTab
 
 SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 

@@ -11,20 +11,20 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from demo.core import catalog, format as fmt, limits
-from demo.core.options import DTYPES, MODES, WEIGHTS, BadInput
-from demo.present import naming, verdict
-from demo.present.charts import HeatCell, heatmap
-from demo.present.markdown import escape_markdown
-from demo.store.history import HistoryError
-from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, downloads, make_cells, make_specs, write_table
-from demo.sweep.run_grid import Timing, Waiting
-from demo.ui.jobs import Supervisor, Sweep, machine_of
-from demo.ui.look import TO_OPEN_RUN, TO_SWEEP
-from demo.ui.tabs import tables
-from demo.ui.tabs.events import EVENT_OPTIONS, WorkView, error_card
-from demo.ui.tabs.headline import doing
-from demo.ui.tabs.run_tab import RunTab
+from ...core import catalog, format as fmt, limits
+from ...core.options import DTYPES, MODES, WEIGHTS, BadInput
+from ...present import naming, verdict
+from ...present.charts import HeatCell, heatmap
+from ...present.markdown import escape_markdown
+from ...store.history import HistoryError
+from ...sweep.grid import AXES, PICTURE, PRESETS, Cell, downloads, make_cells, make_specs, write_table
+from ...sweep.run_grid import Timing, Waiting
+from ..jobs import Supervisor, Sweep, machine_of
+from ..look import TO_OPEN_RUN, TO_SWEEP
+from . import tables
+from .events import EVENT_OPTIONS, WorkView, error_card
+from .headline import doing
+from .run_tab import RunTab
 
 GRIDS = {"published": "The guide's 12 models", "smoke": "4 bundled models"}
 CHOICES: dict[str, tuple[str, list[str]]] = {

@@ -8,9 +8,9 @@ import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 from gradio.utils import get_upload_folder
 
-from demo.core import format as fmt
-from demo.core.result import RunResult
-from demo.present import verdict
+from ...core import format as fmt
+from ...core.result import RunResult
+from ...present import verdict
 
 UNKNOWN = "–"
 BOLD, MUTED = "font-weight: 700", "color: var(--muted)"

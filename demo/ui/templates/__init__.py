@@ -9,8 +9,8 @@ from pathlib import Path
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from demo.core import format as fmt
-from demo.present import naming, verdict
+from ...core import format as fmt
+from ...present import naming, verdict
 
 
 def percentage(share: float) -> str:

@@ -19,9 +19,9 @@ import gradio.networking
 import gradio.queueing
 from gradio.blocks import BlockFunction
 
-from demo.core import format as fmt
-from demo.core.options import BadInput
-from demo.store.history import HistoryError
+from ...core import format as fmt
+from ...core.options import BadInput
+from ...store.history import HistoryError
 
 _log = logging.getLogger(__name__)
 

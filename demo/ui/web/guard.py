@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from demo.core import format as fmt, limits
+from ...core import format as fmt, limits
 
 _log = logging.getLogger(__name__)
 
