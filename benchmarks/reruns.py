@@ -41,7 +41,7 @@ from demo.core.result_json import from_json, to_json
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.store.published import current_commit
-from demo.store.reruns import NEWEST, StoredRun, deviation, rerun_of, spread
+from demo.store.reruns import NEWEST, StoredRun, rerun_of, spread
 from demo.sweep.grid import PICTURE
 
 RUNS, GUIDE_RUNS = 15, 5
@@ -224,7 +224,7 @@ def table_of(condition: str, kept: Sequence[Kept]) -> str:
             judged += judge(speedups)
             rows.append(_row(checkpoint, protocol, runs, speedups))
         if len(groups) > 1:
-            spread = f"{deviation([[one.within for one in group] for group in groups]):.1%}"
+            spread = f"{stats.spread_between([[one.within for one in group] for group in groups]):.1%}"
             pooled = ["**all**", NAMES[protocol], str(len(judged)), "", "", "", spread, *shares(judged), "", ""]
             rows.append(pooled)
     return report.table(HEADER, rows)
@@ -241,7 +241,7 @@ def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Se
         " or ".join(map(str, threads)),
         f"{statistics.median(ratios):.2f}×",
         f"{min(ratios):.2f} to {max(ratios):.2f}×",
-        f"{deviation([[one.within for one in speedups]]):.1%}",
+        f"{stats.spread_between([[one.within for one in speedups]]):.1%}",
         *shares(judge(speedups)),
         ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()),
         f"{statistics.median(run.elapsed_seconds for run in runs):.0f} s",

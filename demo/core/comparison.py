@@ -36,6 +36,13 @@ class Spread:
     freedom: float | None = None
     """Degrees of freedom of `deviation`; None if it is exact."""
 
+    def after(self, deviation: float, freedom: float) -> "Spread":
+        """Returns the spread with what repeated runs on this machine showed: `deviation` with degrees of `freedom`."""
+        if self.freedom is None:
+            return self
+        mean = stats.moderated_variance(deviation**2, freedom, self.deviation**2, self.freedom)
+        return Spread("this machine", math.sqrt(mean), freedom + self.freedom)
+
 
 ASSUMED = Spread("assumed", 0.025, 10.0)
 """The spread of speed-ups to assume until runs have been repeated on this machine: 2.5 %, ten degrees of freedom.
@@ -95,18 +102,17 @@ class Comparison(Difference):
 def compare_variants(
     own: ProcessFigure,
     before: Sequence[ProcessFigure] = (),
-    spread: Spread | None = None,
+    spread: Spread = WITHIN,
     taken: bool = False,
     recompiled: bool = False,
 ) -> Comparison:
     """Returns compiled's speed-up over eager, pooled over `own` and the processes `before`, with its verdict.
 
-    - `spread`: how speed-ups vary between processes. None: `ASSUMED`, or no spread if `before` is empty.
+    - `spread`: how speed-ups vary between processes.
     - `taken`: whether other programs used CPU cores during the timing. The interval is then wider.
     - `recompiled`: whether the model was compiled again during the timing. The verdict is then 'unsure'.
     """
     figures = [*before, own]
-    spread = spread or (ASSUMED if before else WITHIN)
     pooled = stats.rerun_ratio([one.within for one in figures], spread.deviation, spread.freedom or math.inf)
     controls = [one.control for one in figures if one.control is not None]
     both = stats.rerun_ratio(controls, 0.0, math.inf) if controls else None

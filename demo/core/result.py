@@ -9,7 +9,16 @@ from typing import Any, Literal
 
 from . import stats
 from .caveat import Caveat
-from .comparison import BreakEven, Comparison, ProcessFigure, ProcessResult, Spread, compare_variants
+from .comparison import (
+    ASSUMED,
+    WITHIN,
+    BreakEven,
+    Comparison,
+    ProcessFigure,
+    ProcessResult,
+    Spread,
+    compare_variants,
+)
 from .machine import Environment, HostSample
 from .measurement import Compilation, Measurement, Pair, Roofline, StartUp
 from .options import RunSpec
@@ -92,12 +101,17 @@ class RunResult:
             name: compare_variants(
                 own,
                 [run.figures[name] for run in self.earlier if name in run.figures],
-                self.spread,
+                self.spread or (self.assumed_spread if self.earlier else WITHIN),
                 taken=self.oversubscribed,
                 recompiled=self.void,
             )
             for name, own in self.own_figures.items()
         }
+
+    @property
+    def assumed_spread(self) -> Spread:
+        """How far this run's speed-up is assumed to vary between processes until repeated runs on this machine tell."""
+        return ASSUMED
 
     @property
     def main(self) -> str:

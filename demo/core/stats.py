@@ -127,10 +127,10 @@ def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float)
     - The weight of a process is the inverse of its variance, so a noisy process counts little.
     """
     logs = np.log([one.ratio for one in processes])
-    within = np.array([(math.log(one.high / one.low) / 2 / t_quantile(math.inf)) ** 2 for one in processes])
+    within = np.array([_log_error(one) ** 2 for one in processes])
     own, more = _variance_between(logs, within), len(logs) - 1
     if math.isfinite(freedom):
-        deviation = math.sqrt((freedom * deviation**2 + more * own) / (freedom + more))
+        deviation = math.sqrt(moderated_variance(own, more, deviation**2, freedom))
     weights = 1 / np.maximum(within + deviation**2, 1e-12)
     shares = weights / weights.sum()
     half_width = math.sqrt(
@@ -150,6 +150,25 @@ def _variance_between(logs: np.ndarray, within: np.ndarray) -> float:
     return max(0.0, (distances - (len(logs) - 1)) / float(scale))
 
 
+def moderated_variance(found: float, freedom: float, before: float, freedom_before: float) -> float:
+    """Returns the mean of two variances, weighted by their degrees of freedom: Smyth's moderated variance (2004).
+
+    `found` is what was measured now, and `before` what was known before: few measurements hardly move it.
+    """
+    return (freedom * found + freedom_before * before) / (freedom + freedom_before)
+
+
+def spread_between(groups: Sequence[Sequence[Interval]]) -> float:
+    """Returns the standard deviation of the logarithm of the ratio between reruns, pooled over `groups` of reruns.
+
+    The mean variance within a run, from its 95 % interval, is subtracted. At least one group needs two runs.
+    """
+    squares = sum(np.var(np.log([run.ratio for run in group])) * len(group) for group in groups)
+    freedom = sum(len(group) - 1 for group in groups)
+    within = np.mean([_log_error(run) ** 2 for group in groups for run in group])
+    return math.sqrt(max(0.0, float(squares / freedom - within)))
+
+
 def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:
     return math.exp(float(np.average(np.log(np.asarray(values, dtype=float)), weights=weights)))
 
@@ -165,6 +184,11 @@ def mean_ratio(slow: Sequence[float], fast: Sequence[float]) -> Interval:
 
 def _interval(mean: float, half_width: float) -> Interval:
     return Interval(math.exp(mean), math.exp(mean - half_width), math.exp(mean + half_width))
+
+
+def _log_error(ratio: Interval) -> float:
+    """Returns the standard error of the logarithm of the ratio, if it is normal."""
+    return math.log(ratio.high / ratio.low) / 2 / t_quantile(math.inf)
 
 
 def _kept_indices(values: np.ndarray) -> np.ndarray:

@@ -8,15 +8,11 @@ Not covered: changes from day to day, unless the runs are of several days; a use
 
 import dataclasses
 import json
-import math
-import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
-from ..core import codec
-from ..core.comparison import ASSUMED, ProcessResult, Spread
+from ..core import codec, stats
+from ..core.comparison import ProcessResult, Spread
 from ..core.options import OPTIONS, OWN_MODEL, RunSpec
 from ..core.result import RunResult
 from ..core.stats import Interval
@@ -108,7 +104,7 @@ def earlier_processes(
 
 
 def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
-    """Returns how much speed-ups differ between reruns in `stored`; `ASSUMED` if there are too few reruns.
+    """Returns how much speed-ups differ between reruns in `stored`; `assumed_spread` if there are too few reruns.
 
     `stored`: runs with the device and torch version of `result`. Reruns of `result` itself do not count.
     """
@@ -120,20 +116,5 @@ def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
     repeated = [group for group in groups.values() if len(group) > 1]
     freedom = sum(len(group) - 1 for group in repeated)
     if freedom < MIN_FREEDOM:
-        return ASSUMED
-    # Shrunk towards the assumed variance: Smyth 2004, "Linear models and empirical Bayes methods".
-    assumed = ASSUMED.freedom or 0.0  # never None there; for the type checker
-    variance = (freedom * deviation(repeated) ** 2 + assumed * ASSUMED.deviation**2) / (freedom + assumed)
-    return Spread("this machine", math.sqrt(variance), freedom + assumed)
-
-
-def deviation(groups: Sequence[Sequence[Interval]]) -> float:
-    """Returns the standard deviation of the logarithm of the speed-up between reruns, pooled over the groups of reruns.
-
-    The mean variance within a run, from its 95 % interval, is subtracted. At least one group needs two runs.
-    """
-    squares = sum(np.var(np.log([run.ratio for run in group])) * len(group) for group in groups)
-    freedom = sum(len(group) - 1 for group in groups)
-    # Half a 95 % interval is about two standard errors.
-    within = statistics.fmean((math.log(run.high / run.low) / 4) ** 2 for group in groups for run in group)
-    return math.sqrt(max(0.0, squares / freedom - within))
+        return result.assumed_spread
+    return result.assumed_spread.after(stats.spread_between(repeated), freedom)

@@ -211,3 +211,10 @@ def test_the_more_is_asked_the_larger_a_difference_must_be(errors: float, questi
     first, ratio = Interval(1.0, 1 / 1.1, 1.1), math.exp(errors * error)
     found = stats.compare(stats.quotient(Interval(ratio, ratio / 1.1, ratio * 1.1), first), questions=questions)
     assert (found.verdict == "faster") is differ
+
+
+@pytest.mark.parametrize(("half", "expected"), [(0.0196, (0.05**2 * 2 - 0.01**2) ** 0.5), (0.2, 0.0)])
+def test_what_the_runs_own_intervals_explain_is_no_spread_between_them(half: float, expected: float) -> None:
+    """The half width of a 95 % interval is 1.96 standard errors."""
+    logs = [np.array([log, log - half, log + half]) for log in (-0.05, 0.05)]
+    assert stats.spread_between([[Interval(*np.exp(three)) for three in logs]]) == pytest.approx(expected)

@@ -12,10 +12,9 @@ from demo.core.comparison import ASSUMED, Spread
 from demo.core.options import RunSpec
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
-from demo.core.stats import Interval
 from demo.runs.outcome import with_answer_without_breaks, with_earlier_runs
 from demo.store.history import History
-from demo.store.reruns import MOST_PROCESSES, deviation, earlier_processes, spread
+from demo.store.reruns import MOST_PROCESSES, earlier_processes, spread
 
 NUMBERS = iter(range(10_000))
 VIT = RunSpec("shapes-vit", "image-classification", device="cpu")
@@ -135,10 +134,3 @@ def test_specs_that_were_repeated_here_are_pooled(history: History) -> None:
 def test_other_runs_tell_nothing_of_the_spread(changes: dict[str, Any], history: History) -> None:
     batches = [one for batch in (2, 3) for one in reruns(0.05, 10, spec=other(batch_size=batch), **changes)]
     assert spread_after(history, batches).basis == "assumed"
-
-
-@pytest.mark.parametrize(("half", "expected"), [(0.02, (0.05**2 * 2 - 0.01**2) ** 0.5), (0.2, 0.0)])
-def test_what_the_runs_own_intervals_explain_is_no_spread_between_them(half: float, expected: float) -> None:
-    """The half width of a 95 % interval is two standard errors."""
-    logs = [np.array([log, log - half, log + half]) for log in (-0.05, 0.05)]
-    assert deviation([[Interval(*np.exp(three)) for three in logs]]) == pytest.approx(expected)
