@@ -1,6 +1,7 @@
 """What the commands share: exit codes, the options of a run, and checks of files and stored results."""
 
 import argparse
+import codecs
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -38,14 +39,20 @@ def add_options(parser: argparse.ArgumentParser, names: Iterable[str] = OPTIONS)
         note: dict[str, Any] = {"dest": option.name, "help": _help(option)}
         if option.kind == "switch":
             parser.add_argument(option.flag, action="store_true", default=None, **note)
+        elif option.kind == "queries":
+            parser.add_argument(option.flag, metavar=option.name.upper(), action="append", **note)
         else:
             metavar = {"whole": "N", "number": "X"}.get(option.kind, option.name.upper())
             parser.add_argument(option.flag, metavar=metavar, **note)
 
 
 def option_values(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -> dict[str, Any]:
-    """Returns the options that the user typed, unchecked: {"batch_size": "4", "freezing": True}."""
-    return {name: value for name in names if (value := getattr(options, name)) is not None}
+    """Returns the options that the user typed, unchecked: {"batch_size": "4", "freezing": True}.
+
+    Several lists of text queries are joined: --text "a cat, a dog" --text "a tree" asks for three things.
+    """
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    return {name: ", ".join(value) if isinstance(value, list) else value for name, value in given.items()}
 
 
 def _help(option: Option) -> str:
@@ -99,9 +106,14 @@ def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
 
 
 def read_text(file: str, what: str) -> str:
-    """Returns the text of a file. Raises BadInput if it cannot be read; `what` names it in the message: 'grid'."""
+    """Returns the text of a file, in UTF-8 or, as PowerShell writes it, in UTF-16, without a byte order mark.
+
+    Raises BadInput if it cannot be read; `what` names it in the message: 'grid'.
+    """
     try:
-        return Path(file).read_text(encoding="utf-8")
+        data = Path(file).read_bytes()
+        wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        return data.decode("utf-16" if wide else "utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", "it is no UTF-8 text")
         raise BadInput(f"The {what} {file!r} cannot be read: {why}.") from error

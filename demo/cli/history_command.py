@@ -20,6 +20,7 @@ from ..store.history import History
 from . import terminal
 from .common import PROGRAM, above_zero, find_stored
 
+VERBS = ("export", "card", "race", "delete")
 LISTED = 50
 """How many results are listed without --limit; each takes some hundredths of a second."""
 Writer = Callable[[BinaryIO], object]
@@ -83,12 +84,13 @@ def _history(options: argparse.Namespace) -> None:
             _write(Path(file), drawings)
         case ["delete", *ids] if ids:
             _delete(history, ids, options)
-        case [id] if id not in ("export", "card", "race", "delete"):
+        case [id] if id not in VERBS and not fmt.did_you_mean(id, VERBS):
             result = find_stored(history, id)
             print(dumps(result) if options.json else terminal.report(result))
         case words:
             given = " ".join(["history", *words])
-            raise BadInput(f"{PROGRAM} history --help lists what can be asked for. Given: {given}.")
+            meant = "" if words[0] in VERBS else fmt.did_you_mean(words[0], VERBS)
+            raise BadInput(f"{PROGRAM} history --help lists what can be asked for. Given: {given}.{meant}")
 
 
 def _list(history: History, options: argparse.Namespace) -> None:

@@ -67,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of all commands. In the parsed options, `command` is the function that runs the command."""
     program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this model, on this machine?")
+    program.epilog = f"Such as: {PROGRAM} run --checkpoint {catalog.DEFAULT} --batch-size 4"
     program.set_defaults(command=lambda options: program.print_help())
     program.add_argument("--version", action="store_true", help="the project's commit and the libraries' versions")
     commands = program.add_subparsers(metavar="COMMAND", parser_class=_Parser)
@@ -107,17 +108,34 @@ def _serve(options: argparse.Namespace) -> None:
     serve(options.mcp)
 
 
+class _StoreOnce(argparse.Action):
+    """Stores an option's value, and refuses a second one, which would replace the first without a word."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        if option_string and getattr(namespace, self.dest, None) is not self.default:
+            raise argparse.ArgumentError(self, "is given twice. Give it once")
+        setattr(namespace, self.dest, values)
+
+
 class _Parser(argparse.ArgumentParser):
     """An argument parser that reports bad arguments as one sentence, without argparse's usage text."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False)
+        self.register("action", None, _StoreOnce)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         options, rest = super().parse_known_args(args, namespace)
         if rest:  # said here, the error names the help of the command and not of the whole program
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
+            meant = fmt.did_you_mean(rest[0].partition("=")[0], self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(rest)}", meant)
         return options, rest
 
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(f"{fmt.sentence(message.rstrip('.'))} See {self.prog} --help.")
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            self.error(str(error), fmt.did_you_mean(value, action.choices or ()))
+
+    def error(self, message: str, meant: str = "") -> NoReturn:
+        raise BadInput(f"{fmt.sentence(message.rstrip('.'))}{meant} See {self.prog} --help.")

@@ -50,7 +50,7 @@ def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
     content: dict[str, Any] = dict(PRESETS[options.preset]) if options.preset else {}
     if options.file:
         content = _read_yaml(options.file)
-    content |= common.option_values(options, [*AXES, "task", *SETTINGS])
+    content |= common.option_values(options, ["task", *SETTINGS])
     for axis in AXES:
         if (values := getattr(options, axis)) is not None:
             content[axis] = [part for value in values for part in value.split(",") if part.strip()]

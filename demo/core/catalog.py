@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from . import limits
-from .format import excerpt
+from .format import did_you_mean, excerpt
 from .options import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec
 
 NO_PICTURE = (0, 0)
@@ -75,6 +75,7 @@ OWN_MODEL_ELSEWHERE = (
 CHECKPOINTS = _read_table(ASSETS / "checkpoints.csv")
 PUBLISHED = tuple(one for one in CHECKPOINTS if not one.bundled and one.task != TEXT_GENERATION)
 """The twelve checkpoints in the Transformers guide's tables."""
+_NAMES = tuple(one.id for one in CHECKPOINTS)
 BUNDLED_VISION = tuple(one for one in CHECKPOINTS if one.bundled and one.task != TEXT_GENERATION)
 
 _TIMM = r"backbone\.conv_encoder\.model"
@@ -166,7 +167,8 @@ def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False
     name = _checkpoint_name(checkpoint, folders)
     entry = find(name)
     if entry is None and not task:
-        raise BadInput(f"{name} is not in the list, so its task must be given too. Allowed: {', '.join(TASKS)}.")
+        meant = did_you_mean(name, _NAMES, likeness=0.9)  # it may well be another model of the Hub
+        raise BadInput(f"{name} is not in the list, so its task must be given too. Allowed: {', '.join(TASKS)}.{meant}")
     if entry is not None and task in TASKS and task != entry.task:
         others = ", ".join(checkpoint.id for checkpoint in for_task(task)) or "none"
         raise BadInput(f"{entry.id} does {entry.task}, not {task}. For {task} there are: {others}.")
@@ -208,7 +210,7 @@ def id_refusal(checkpoint: str) -> str:
 
 
 def _checkpoint_name(typed: Any, folders: bool) -> str:
-    name = str(typed).strip() if isinstance(typed, str | int | float) else ""  # YAML reads a bare 3 as a number
+    name = str(typed).replace("\ufeff", "").strip() if isinstance(typed, str | int | float) else ""  # YAML reads a bare 3 as a number
     if not name:
         raise BadInput("No checkpoint was given. Pick one from the list, or type a Hugging Face model id.")
     if find(name) is not None:
@@ -224,7 +226,8 @@ def _checkpoint_name(typed: Any, folders: bool) -> str:
             raise BadInput(f"The folder {excerpt(name)} {what}.")
         return os.path.abspath(folder)  # not resolved: the name of a link may tell the task
     if not is_hub_id(name):
-        raise BadInput(f"Unknown checkpoint {excerpt(name)}. Pick one from the list, or type a Hub id: owner/name.")
+        what = f"Unknown checkpoint {excerpt(name)}. Pick one from the list, or type a Hub id: owner/name."
+        raise BadInput(f"{what}{did_you_mean(name, _NAMES)}")
     if not folders and not limits.current().hub_ids:
         raise BadInput(f"{name} is not in the list, and this page runs no other checkpoints. Pick one from the list.")
     return name

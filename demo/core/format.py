@@ -1,5 +1,6 @@
 """Numbers to text and back, and texts made safe to show. All conversions of seconds to milliseconds are here."""
 
+import difflib
 import math
 import re
 import unicodedata
@@ -152,6 +153,24 @@ def printable(text: str, kept: str = "\n\t") -> str:
 def excerpt(value: Any) -> str:
     """Returns at most 80 characters of `repr(value)`, for an error message."""
     return shorten(repr(value), 80)
+
+
+USUAL_NAMES = {"gpu": "cuda", "bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32"}
+"""Usual names of things that have another name here. By letters alone, 'gpu' would be most like 'cpu'."""
+
+
+def did_you_mean(given: Any, known: Iterable[str], likeness: float = 0.7) -> str:
+    """Returns " Did you mean 'freezing'?" for the word of `known` that is most like `given`; "" if none is.
+
+    Case does not count, nor does an owner that was left out: 'resnet50' is like 'microsoft/resnet-50'. `likeness`: the
+    least `difflib` ratio that counts, 0 to 1.
+    """
+    words = list(known)
+    spellings = {word.rpartition("/")[2].lower(): word for word in words} | {word.lower(): word for word in words}
+    typed = str(given).strip().lower()
+    near = [name] if (name := USUAL_NAMES.get(typed)) in words else []
+    near = near or difflib.get_close_matches(typed, spellings, n=1, cutoff=likeness)
+    return f" Did you mean {spellings[near[0]]!r}?" if near else ""
 
 
 def parse_whole(value: Any) -> Any:

@@ -73,7 +73,14 @@ class Option:
         return f"--{self.name.replace('_', '-')}"
 
     def parse(self, value: Any) -> Any:
-        """Returns the number or text queries that a text stands for, such as 4 for '4'; any other value unchanged."""
+        """Returns the value that a user's text stands for, such as 4 for '4'; any other value unchanged.
+
+        Of a choice, True and False become 'on' and 'off', which YAML reads as booleans. A text loses a byte order mark.
+        """
+        if isinstance(value, str) and self.kind != "passage":
+            value = value.replace("\ufeff", "")
+        if isinstance(value, bool) and "on" in self.values:
+            value = "on" if value else "off"
         readers = {"whole": fmt.parse_whole, "number": fmt.parse_number, "queries": _parse_queries}
         return readers[self.kind](value) if self.kind in readers else value
 
@@ -286,7 +293,7 @@ OPTIONS = {
 def check_choice(title: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raises BadInput unless `value` is one of `allowed`. `title` names the choice in the message."""
     if not isinstance(value, str) or value not in allowed:
-        raise BadInput(f"Unknown {title} {fmt.excerpt(value)}. Allowed: {', '.join(allowed)}.")
+        raise BadInput(f"Unknown {title} {fmt.excerpt(value)}. Allowed: {', '.join(allowed)}.{fmt.did_you_mean(value, allowed)}")
 
 
 def _parse_queries(value: Any) -> Any:

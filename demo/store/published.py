@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ..core import catalog
-from ..core.format import milliseconds
+from ..core.format import did_you_mean, milliseconds
 from ..core.options import OPTIONS, BadInput
 from .export import csv_text, unescape_formula
 
@@ -159,8 +159,9 @@ def select(
             continue
         text, allowed = str(wanted).strip().lower(), [str(value) for value in values(every, column)]
         if text not in map(str.lower, allowed):
+            meant = did_you_mean(wanted, allowed)
             name = {"gpu": "GPU", "batch_size": "batch size"}.get(column, column)
-            raise BadInput(f"The tables have no {name} {str(wanted)[:80]!r}. They have: {', '.join(allowed)}.")
+            raise BadInput(f"The tables have no {name} {str(wanted)[:80]!r}. They have: {', '.join(allowed)}.{meant}")
         found = [row for row in found if str(getattr(row, column)).lower() == text]
     part = str(model or "").strip().lower()
     return [row for row in found if part in row.model.lower() or part in row.checkpoint.lower()]

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..core import catalog, hub
+from ..core import catalog, format as fmt, hub
 from ..core.catalog import Checkpoint
 from ..core.files import replacing
 from ..core.machine import HostInfo
@@ -59,7 +59,8 @@ def make_specs(grid: Mapping[str, Any], where: str = "The sweep", folders: bool 
     """
     allowed = (*AXES, *SETTINGS, "task")
     if unknown := [name for name in grid if name not in allowed]:
-        raise BadInput(f"{where} has the entry {unknown[0]!r}, which means nothing. Allowed: {', '.join(allowed)}.")
+        what = f"{where} has the entry {unknown[0]!r}, which means nothing. Allowed: {', '.join(allowed)}."
+        raise BadInput(f"{what}{fmt.did_you_mean(unknown[0], allowed)}")
     lists = {AXES[name]: _axis(name, grid[name]) for name in AXES if name in grid}
     if "checkpoint" not in lists:
         raise BadInput("The sweep has no checkpoints. Give one at least.")

@@ -13,7 +13,7 @@ import pytest
 from support.command_line import EXAMPLE, ROOT, RUN, python
 from support.samples import ok_result
 
-from demo.cli.main import main
+from demo.cli.main import main, parser
 from demo.core import catalog
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.store.published import current_commit
@@ -49,8 +49,15 @@ def test_a_port_that_is_none_is_one_sentence_and_exit_2(monkeypatch, capsys) -> 
         ([*RUN[:3], "--image", "no-such.png"], "'no-such.png' cannot be opened"),
         (["run", "--task", "object-detection"], "No checkpoint"),
         ([*RUN, "--batch-size", "many"], "many"),
-        ([*RUN, "--frezing"], "Unrecognized arguments: --frezing. See python -m demo run --help."),
-        (["dance"], "dance"),
+        ([*RUN, "--frezing"], "arguments: --frezing. Did you mean '--freezing'? See python -m demo run --help."),
+        ([*RUN, "-x"], "Unrecognized arguments: -x. See python -m demo run --help."),
+        ([*RUN, "--batch-size", "1", "--batch-size", "4"], "--batch-size: is given twice. Give it once."),
+        (["published", "--gpu", "T4", "--gpu", "A100"], "--gpu: is given twice"),
+        (["swep"], "Did you mean 'sweep'? See python -m demo --help."),
+        (["sweep", "--preset", "publishd"], "Did you mean 'published'?"),
+        (["history", "exprt", "runs.csv"], "Did you mean 'export'?"),
+        (["history", "delte"], "Did you mean 'delete'?"),
+        (["published", "--subset", "nightlies"], "Did you mean 'nightly'?"),
         ([*RUN, "--trace", f"/{'x' * 300}/t"], "does not exist"),
         ([*RUN, "--trace", "t", "--profile", "off"], "leave out --profile off"),
         ([*RUN, "--package", "p", "--scope", "layers"], "choose scope model"),
@@ -70,6 +77,12 @@ def test_bad_input_is_one_sentence_and_exit_2(fake: Any, capsys, arguments: list
     assert out == ""
     assert err.count("\n") == 1 and words in err and err.endswith((".\n", "?\n"))
     assert runner.runs == []
+
+
+def test_the_bare_command_has_an_example_that_can_be_parsed(capsys) -> None:
+    assert main([]) == 0
+    example = capsys.readouterr().out.splitlines()[-1].partition("python -m demo ")[2]
+    assert parser().parse_args(example.split()).command
 
 
 def test_list_is_the_catalogue(capsys) -> None:

@@ -23,6 +23,12 @@ def test_a_package_is_built_by_aot(fake: Any, tmp_path) -> None:
     assert runner.files == [Files(package=tmp_path / "vit.pt2")] and runner.runs[0].compiler == "aot"
 
 
+def test_several_texts_are_joined(fake: Any) -> None:
+    runner = fake(ok_result())
+    main(["run", "--checkpoint", "google/owlvit-base-patch32", "--text", "a cat, a dog", "--text", "a tree"])
+    assert [spec.text for spec in runner.runs] == [("a cat", "a dog", "a tree")]
+
+
 def test_a_trace_never_writes_over_a_file(fake: Any, tmp_path, capsys) -> None:
     fake(ok_result())
     (tmp_path / "seen.json.gz").write_text("mine")

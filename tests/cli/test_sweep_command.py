@@ -75,6 +75,26 @@ def test_options_go_before_the_grid_of_a_file(tmp_path) -> None:
     assert specs[1].tokens == 9  # of the file alone
 
 
+@pytest.mark.parametrize(("word", "dynamic"), [("on", "on"), ("off", "off"), ("yes", "on"), ("'auto'", "auto")])
+def test_the_booleans_of_yaml_are_on_and_off(word: str, dynamic: str, tmp_path) -> None:
+    file = tmp_path / "grid.yaml"
+    file.write_text(f"checkpoints: [shapes-vit]\ndynamic: {word}\n")
+    (spec,) = grid_specs(parser().parse_args(["sweep", str(file)]))
+    assert spec.dynamic == dynamic
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_is_no_part_of_a_grid(encoding: str, tmp_path) -> None:
+    file = tmp_path / "grid.yaml"
+    file.write_text("checkpoints: [shapes-vit]\nmodes: [lite]\n", encoding=encoding)
+    sizes, names = "\ufeff1,2", "\ufeffshapes-vit"
+    options = parser().parse_args(["sweep", str(file), "--batch-size", sizes, "--checkpoint", names])
+    assert [(one.checkpoint, one.batch_size, one.mode) for one in grid_specs(options)] == [
+        ("shapes-vit", 1, "lite"),
+        ("shapes-vit", 2, "lite"),
+    ]
+
+
 def test_ctrl_c_ends_a_sweep_whose_cells_are_stored(tmp_path) -> None:
     process = start(tmp_path, "--fresh", "--cache", "empty", "--batch-size", "1,2,3", QUICK_SECONDS="2")
     while not process.stderr.readline().startswith("[1/3]"):

@@ -22,6 +22,27 @@ def test_a_figure_has_three_digits(formatter: Callable[[float], str], texts: dic
     assert {value: formatter(value) for value in texts} == texts
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("resnet50", "microsoft/resnet-50"),
+        ("Max_Autotune", "max-autotune"),
+        ("fp16", "float16"),
+        ("gpu", "cuda"),
+        ("shapes", ""),
+        ("", ""),
+        (3, ""),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_nearest(given: object, meant: str) -> None:
+    known = ("microsoft/resnet-50", "max-autotune", "max-autotune-no-cudagraphs", "float16", "bfloat16", "cpu", "cuda")
+    assert fmt.did_you_mean(given, known) == (f" Did you mean {meant!r}?" if meant else "")
+
+
+def test_a_usual_name_of_something_else_is_no_hint() -> None:
+    assert fmt.did_you_mean("gpu", ("T4", "A100")) == ""
+
+
 @pytest.mark.parametrize("text", ["❤\ufe0f", "خواهم", "e\u0301", "黒\u3000猫", "a\u00a0b"], ids=ascii)
 def test_letters_stay(text: str) -> None:
     assert fmt.printable(text) == fmt.redact(text) == text
