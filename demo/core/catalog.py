@@ -210,7 +210,8 @@ def id_refusal(checkpoint: str) -> str:
 
 
 def _checkpoint_name(typed: Any, folders: bool) -> str:
-    name = str(typed).replace("\ufeff", "").strip() if isinstance(typed, str | int | float) else ""  # YAML reads a bare 3 as a number
+    is_name = isinstance(typed, str | int | float)  # YAML reads a bare 3 as a number
+    name = str(typed).replace("\ufeff", "").strip() if is_name else ""
     if not name:
         raise BadInput("No checkpoint was given. Pick one from the list, or type a Hugging Face model id.")
     if find(name) is not None:

@@ -293,7 +293,8 @@ OPTIONS = {
 def check_choice(title: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raises BadInput unless `value` is one of `allowed`. `title` names the choice in the message."""
     if not isinstance(value, str) or value not in allowed:
-        raise BadInput(f"Unknown {title} {fmt.excerpt(value)}. Allowed: {', '.join(allowed)}.{fmt.did_you_mean(value, allowed)}")
+        meant = fmt.did_you_mean(value, allowed)
+        raise BadInput(f"Unknown {title} {fmt.excerpt(value)}. Allowed: {', '.join(allowed)}.{meant}")
 
 
 def _parse_queries(value: Any) -> Any:
