@@ -135,7 +135,7 @@ def test_a_ratio_that_is_not_known_is_stated_nowhere(place: str, kind: str, word
     result = RESULTS[kind]
     text = text_of(place, result)
     assert stated(text, spellings(result)) == []
-    paid = result.break_even(31.2)
+    paid = result.break_even("cold")
     assert paid.calls is None or f"{fmt.group_thousands(paid.calls)} calls" not in text
     assert place in DRAWN or words in re.sub(r"<[^>]*>", "", text).replace("  ", " ")
 

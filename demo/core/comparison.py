@@ -49,6 +49,9 @@ ASSUMED = Spread("assumed", 0.025, 10.0)
 
 Ten spreads measured on CPUs have a root mean square of 2.1 % (`benchmarks/results/reruns.md`). None is from a GPU."""
 WITHIN = Spread("within one process", 0.0)
+ASSUMED_FIRST_CALLS = {"cold": Spread("assumed", 0.25, 10.0), "warm": Spread("assumed", 0.15, 10.0)}
+"""The spread of first calls, by compile cache, to assume until equal runs were made: see
+`benchmarks/results/first_calls.md`. None was measured on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -141,12 +144,12 @@ def compare_variants(
 
 @dataclass(frozen=True)
 class BreakEven:
-    """How many compiled calls save as much time as the first call, which compiles, has cost. None in a field: never."""
+    """How many compiled calls save as much time as the first call, which compiles, costs. None in a field: never."""
 
     calls: int | None
     low: int | None
     high: int | None
-    """`low` and `high`: the fewest and the most calls that the 95 % interval of the speed-up allows."""
+    """`low` and `high`: the fewest and the most calls that the 95 % intervals of speed-up and first call allow."""
     images: int | None
     """Number of images in `calls` calls; for a text model, of tokens."""
     seconds: float | None

@@ -210,9 +210,18 @@ class Compilation:
     """Size of AOTInductor's package; None for torch.compile."""
 
     @property
+    def own_start(self) -> str:
+        """The key of `known_costs` that this run's own first call belongs to."""
+        return self._own_state if self._own_state in self.known_costs else "warm"
+
+    @property
+    def _own_state(self) -> str:
+        return "partly" if self.partly else "warm" if self.cache == "warm" else "cold"
+
+    @property
     def known_costs(self) -> dict[str, float]:
         """Seconds of a first call by compile cache: 'cold' (empty), or else 'partly' (partly filled); and 'warm'."""
-        known = {"partly" if self.partly else "warm" if self.cache == "warm" else "cold": self.first_call_seconds}
+        known = {self._own_state: self.first_call_seconds}
         known |= {"cold": self.cold.first_call_seconds} if self.cold is not None else {}
         known |= {"warm": self.warm.first_call_seconds} if self.warm is not None else {}
         # A first call that took no longer than from a filled cache found nearly all in it.

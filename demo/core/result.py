@@ -3,6 +3,7 @@
 Only raw times are stored, in seconds. All else is computed from them, so a better statistic needs no new run.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from . import stats
 from .caveat import Caveat
 from .comparison import (
     ASSUMED,
+    ASSUMED_FIRST_CALLS,
     WITHIN,
     BreakEven,
     Comparison,
@@ -23,7 +25,7 @@ from .machine import Environment, HostSample
 from .measurement import Compilation, Measurement, Pair, Roofline, StartUp
 from .options import RunSpec
 from .outputs import EndToEnd, ImageInfo, Parity, Predictions
-from .stats import Interval
+from .stats import Duration, Interval
 
 SCHEMA_VERSION = 3
 FIRST_TOKEN = "first_token"
@@ -79,6 +81,8 @@ class RunResult:
     """How far speed-ups vary between processes on this machine; None until `demo.store.reruns` adds it."""
     earlier: tuple[ProcessResult, ...] = ()
     """Earlier processes with the same settings. The speed-up is pooled over them and this run's own process."""
+    first_calls: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """Seconds of first calls in earlier runs with the same settings, by compile cache: 'cold' or 'warm'."""
     without_breaks: Comparison | None = None
     """For a run with added graph breaks: the latest stored speed-up of the same settings without these breaks."""
     schema_version: int = SCHEMA_VERSION
@@ -176,26 +180,43 @@ class RunResult:
             return ()
         return (*self.earlier, ProcessResult(self.id, self.own_figures, self.threads))
 
-    def break_even(self, compile_seconds: float) -> BreakEven | None:
-        """Returns after how many calls `compile_seconds` are saved; None without a speed-up, or if outputs differ."""
-        speedup = self.speedup
-        if speedup is None or self.outputs_differ:
+    @cached_property
+    def starts(self) -> dict[str, Duration]:
+        """The first call of a process by the state of the compile cache, as in `known_costs`, pooled over equal runs.
+
+        No equal run is known of a 'partly' filled cache, and its spread is taken to be a cold one's.
+        """
+        known = self.compilation.known_costs if self.compilation is not None else {}
+        spreads = {state: ASSUMED_FIRST_CALLS["warm" if state == "warm" else "cold"] for state in known}
+        return {
+            state: stats.pooled_duration(
+                (*self.first_calls.get(state, ()), seconds),
+                spreads[state].deviation,
+                spreads[state].freedom or math.inf,
+            )
+            for state, seconds in known.items()
+        }
+
+    def break_even(self, state: str) -> BreakEven | None:
+        """Returns after how many calls the first call in `state`, a key of `starts`, has paid for itself.
+
+        Returns None without a speed-up or such a start, or if outputs differ.
+        """
+        speedup, cost = self.speedup, self.starts.get(state)
+        if speedup is None or cost is None or self.outputs_differ:
             return None
         eager, compiled = speedup.latencies
-
-        def calls(ratio: float) -> int | None:
-            return stats.break_even_calls(compile_seconds, eager, eager / ratio)
-
-        needed, answers = calls(speedup.ratio), None
+        needed, low, high = stats.calls_to_pay(cost, eager, speedup)
+        answers = None
         if self.answer_seconds is not None:
-            answers = stats.break_even_calls(compile_seconds, *self.answer_seconds)
+            answers = stats.break_even_calls(cost.seconds, *self.answer_seconds)
             needed = needed if answers is not None else None  # a slower first token may cost more than steps gain
         return BreakEven(
             calls=needed,
-            low=calls(speedup.high),
-            high=calls(speedup.low),
+            low=low,
+            high=high,
             images=None if needed is None else needed * self.spec.batch_size,
-            seconds=None if needed is None else compile_seconds + needed * compiled,
+            seconds=None if needed is None else cost.seconds + needed * compiled,
             answers=answers,
         )
 

@@ -32,12 +32,9 @@ def to_json(result: RunResult) -> dict[str, Any]:
     data["repeats"] = [run.id for run in pool]
     data["process"] = plain(pool[-1]) if pool else None
     verdict, compiled = result.speedup.verdict if result.speedup is not None else None, result.compilation
-    paid = result.break_even(compiled.first_call_seconds) if compiled is not None and verdict == "faster" else None
+    paid = result.break_even(compiled.own_start) if compiled is not None and verdict == "faster" else None
     data |= {"break_even_calls": paid and paid.calls, "break_even_seconds": paid and paid.seconds}
-    costs = {"cold": compiled.cold, "warm": compiled.warm} if compiled is not None else {}
-    data["break_even"] = {
-        cache: plain(result.break_even(cost.first_call_seconds)) for cache, cost in costs.items() if cost is not None
-    }
+    data["break_even"] = {start: plain(result.break_even(start)) for start in result.starts}
     requests = result.request_seconds if verdict not in (None, "unsure") else None
     data["end_to_end_speedup"] = requests[0] / requests[1] if requests else None
     data["caveats"] = [plain(one) | {"text": str(one)} for one in result.caveats]

@@ -260,12 +260,57 @@ def _widen(ratio: Interval, questions: int) -> Interval:
 
 
 def quotient(first: Interval, second: Interval) -> Interval:
-    """Returns `first` over `second` for two independent ratios whose logarithms are normal."""
-    half = math.hypot(*(math.log(one.high / one.low) / 2 for one in (first, second)))
-    return _interval(math.log(first.ratio / second.ratio), half)
+    """Returns `first` over `second` for two independent ratios.
+
+    The interval is that of Zou and Donner (2008): how far each ratio reaches on either side, on the logarithmic scale,
+    is squared and added. An interval of `second` that reaches 0 gives one that reaches infinity.
+    """
+    below = math.hypot(math.log(first.ratio / first.low), math.log(second.high / second.ratio))
+    reach = math.log(second.ratio / second.low) if second.low > 0 else math.inf
+    above = math.hypot(math.log(first.high / first.ratio), reach)
+    ratio = first.ratio / second.ratio
+    return Interval(ratio, ratio * math.exp(-below), ratio * math.exp(above))
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Seconds, with their 95 % interval."""
+
+    seconds: float
+    low: float
+    high: float
+
+
+def pooled_duration(runs: Sequence[float], deviation: float, freedom: float) -> Duration:
+    """Returns the geometric mean of the seconds of at least one run, with an interval that holds for a rerun.
+
+    `deviation` and `freedom` are those of `rerun_ratio`, which pools the runs: each is a process without an error of
+    its own.
+    """
+    pooled = rerun_ratio([Interval(one, one, one) for one in runs], deviation, freedom)
+    return Duration(pooled.ratio, pooled.low, pooled.high)
+
+
+def calls_to_pay(cost: Duration, eager_seconds: float, speedup: Interval) -> tuple[int | None, int | None, int | None]:
+    """Returns after how many calls compiling has paid for itself: the estimate, the fewest and the most. None: never.
+
+    `cost` is the first call. The range is that of a `quotient`: the cost over the time that a call saves.
+    """
+    saved, least, most = (eager_seconds * (1 - 1 / one) for one in (speedup.ratio, speedup.low, speedup.high))
+    if most <= 0:
+        return None, None, None
+    if saved <= 0:
+        return None, _whole_calls(cost.low / most), None
+    needed = quotient(Interval(cost.seconds, cost.low, cost.high), Interval(saved, least, most))
+    most_calls = _whole_calls(needed.high) if math.isfinite(needed.high) else None
+    return _whole_calls(needed.ratio), _whole_calls(needed.low), most_calls
 
 
 def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seconds: float) -> int | None:
     """Returns after how many calls compiling has paid for itself; None if a compiled call is not faster."""
     saved = eager_seconds - compiled_seconds
-    return math.ceil(compile_seconds / saved - 1e-9) if saved > 0 else None  # 1e-9: 10 / (0.3 - 0.1) is 50, not 51
+    return _whole_calls(compile_seconds / saved) if saved > 0 else None
+
+
+def _whole_calls(calls: float) -> int:
+    return math.ceil(calls - 1e-9)  # 10 / (0.3 - 0.1) is 50, not 51

@@ -293,7 +293,7 @@ def costs(result: RunResult) -> Part | None:
     heads = [verdict.start_name(found, state) for state in known]
     for place, cost in enumerate(starts):
         heads[place] += f", by run {cost.run_id}" if cost.run_id else ""
-    paid = [verdict.break_even(result, seconds) for seconds in known.values()]
+    paid = [verdict.break_even(result, state) for state in known]
     lines: dict[str, Iterable[object]] = {
         "First call": map(fmt.duration, known.values()),
         "Break-even": [even and verdict.calls_to_pay(even) for even in paid],

@@ -65,7 +65,9 @@ class Line:
     each: float
     """Seconds of each further call; infinite while unknown."""
     crossing: tuple[float, float, float] | None = None
-    """When the line meets eager's: earliest, estimate, latest (95 % interval); infinite: never. None: not drawn."""
+    """When the line meets eager's: earliest, estimate, latest; infinite: never. None: not drawn.
+
+    The range is the 95 % interval, which knows both errors: that of the first call and that of the speed-up."""
 
     def work(self, seconds: float) -> float:
         """Returns how many calls have ended after `seconds`; a call in progress counts as a fraction."""
@@ -111,8 +113,8 @@ def lines_of(result: RunResult) -> list[Line]:
         return []
     eager, compiled = speedup.latencies
     lines = [Line("eager", "Eager", "answers from the start", 0.0, eager)]
-    for state, seconds in compilation.known_costs.items():
-        even = verdict.break_even(result, seconds)
+    for state, cost in result.starts.items():
+        even = verdict.break_even(result, state)
         if even is None:
             return []
         pays = even.calls is not None
@@ -120,7 +122,7 @@ def lines_of(result: RunResult) -> list[Line]:
         low, at, high = (math.inf if calls is None else calls * eager for calls in (even.low, even.calls, even.high))
         kind = "compiled kept" if state == "warm" else "compiled"
         name = f"Compiled {verdict.start_name(compilation, state)}"
-        lines.append(Line(kind, name, words, seconds, compiled, (low, at, high) if pays else None))
+        lines.append(Line(kind, name, words, cost.seconds, compiled, (low, at, high) if pays else None))
     return lines
 
 

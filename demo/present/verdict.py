@@ -219,21 +219,21 @@ def caveat(result: RunResult) -> str:
 NEVER = BreakEven(calls=None, low=None, high=None, images=None, seconds=None)
 
 
-def break_even(result: RunResult, seconds: float) -> BreakEven | None:
-    """Returns after how many calls compiling pays if the first call takes `seconds`; `NEVER` if compiled is not faster.
+def break_even(result: RunResult, state: str) -> BreakEven | None:
+    """Returns after how many calls compiling pays from `state`, a key of `starts`; `NEVER` if compiled is not faster.
 
     Returns None if that is not known: without a clear verdict, or if the outputs of eager and compiled differ.
     """
     stated = outcome(result)
     if stated not in ("faster", "same", "slower") or result.outputs_differ:
         return None
-    return result.break_even(seconds) if stated == "faster" else NEVER
+    return result.break_even(state) if stated == "faster" else NEVER
 
 
 def worth(result: RunResult) -> str:
-    """Returns when compiling pays, or that it is not known: 'Pays after 18 000 calls from nothing', 'Never pays here'.
+    """Returns when compiling pays, or that it is not known: 'Pays after 9 000 to 30 000 calls from nothing'.
 
-    'From nothing' means with an empty compile cache.
+    'From nothing' means with an empty compile cache. The range is that of `calls_to_pay`.
     """
     stated, compiled = outcome(result), result.compilation
     if stated is None or compiled is None:
@@ -245,22 +245,24 @@ def worth(result: RunResult) -> str:
     if stated == "unsure":
         return "Whether compiling pays is not known yet"
     paid: list[str] = []
-    for state, seconds in compiled.known_costs.items():
-        even = break_even(result, seconds)
+    for state in result.starts:
+        even = break_even(result, state)
         if even is None or even.calls is None:
             return "Never pays here"
-        calls = fmt.two_digits(even.calls if even.answers is None else even.images or 0)
-        number = fmt.group_thousands(calls) if paid else fmt.count(calls, result.main)
-        paid.append(f"{number} {start_name(compiled, state)}")
+        calls, thing = _range_to_pay(even)
+        paid.append(f"{calls}{'' if paid else f' {thing}'} {start_name(compiled, state)}")
     return f"Pays after {', '.join(paid)}{', if its outputs are right' if result.outputs_unknown else ''}"
 
 
 def worth_why(result: RunResult) -> str:
-    """Returns the time of a first call: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if not known."""
+    """Returns the time of a first call: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if not known.
+
+    Of several equal runs it is the mean.
+    """
     compiled = result.compilation
     if compiled is None or outcome(result) in (None, "void"):
         return ""
-    costs = [f"{fmt.duration(one)} {start_name(compiled, state)}" for state, one in compiled.known_costs.items()]
+    costs = [f"{fmt.duration(one.seconds)} {start_name(compiled, state)}" for state, one in result.starts.items()]
     return f"A start takes {', '.join(costs)}"
 
 
@@ -273,13 +275,15 @@ def start_name(compiled: Compilation, state: str) -> str:
 
 def calls_to_pay(even: BreakEven) -> str:
     """Returns the break-even of a run: '10 000 to 140 000 calls', 'about 20 000 tokens', 'never'."""
-    if even.calls is None or even.low is None:
-        return "never"
-    thing, each = ("call", 1.0) if even.answers is None else ("token", (even.images or 0) / max(even.calls, 1))
-    low = fmt.two_digits(even.low * each)
+    return "never" if even.calls is None or even.low is None else " ".join(_range_to_pay(even))
+
+
+def _range_to_pay(even: BreakEven) -> tuple[str, str]:
+    """Returns after how many calls, or tokens, compiling pays, as the 95 % interval: ('10 000 to 140 000', 'calls')."""
+    thing, each = ("call", 1.0) if even.answers is None else ("token", (even.images or 0) / max(even.calls or 0, 1))
+    ends = [fmt.two_digits(end * each) for end in (even.low, even.high) if end is not None]
+    numbers = [fmt.group_thousands(end) for end in ends]
+    noun = thing if ends[-1] == 1 else f"{thing}s"
     if even.high is None:
-        return f"{fmt.count(low, thing)} or more"
-    high = fmt.two_digits(even.high * each)
-    if low == high:
-        return f"about {fmt.count(low, thing)}"
-    return f"{fmt.group_thousands(low)} to {fmt.count(high, thing)}"
+        return f"at least {numbers[0]}", noun
+    return f"about {numbers[0]}" if ends[0] == ends[1] else " to ".join(numbers), noun

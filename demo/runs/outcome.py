@@ -150,16 +150,25 @@ class OngoingRun:
 
 
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
-    """Adds from earlier runs the cost of a first call with an empty or filled cache, if the result lacks that cost.
+    """Adds what earlier runs with the same settings know of a first call with an empty and with a filled cache.
 
-    A user's own model gets no costs: its file may have changed. Raises HistoryError if the history cannot be read.
+    Their seconds become `first_calls`, over which `starts` are pooled. A cost that the result lacks is the newest of
+    theirs. A user's own model gets none: its file may have changed. Raises HistoryError if the history cannot be read.
     """
     compilation = result.compilation
-    if compilation is None or (compilation.cold and compilation.warm) or result.spec.task == OWN_MODEL:
+    if compilation is None or result.spec.task == OWN_MODEL:
         return result
     costs = history.compile_costs(result)
-    cold, warm = compilation.cold or costs.get("cold"), compilation.warm or costs.get("warm")
-    return dataclasses.replace(result, compilation=dataclasses.replace(compilation, cold=cold, warm=warm))
+    newest = {cache: those[0] for cache, those in costs.items()}
+    cold, warm = compilation.cold or newest.get("cold"), compilation.warm or newest.get("warm")
+    pool = {
+        cache: tuple(cost.first_call_seconds for cost in reversed(those) if cost not in (cold, warm))
+        for cache, those in costs.items()
+    }
+    compilation = dataclasses.replace(compilation, cold=cold, warm=warm)
+    return dataclasses.replace(
+        result, compilation=compilation, first_calls={key: pool[key] for key in pool if pool[key]}
+    )
 
 
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:

@@ -131,25 +131,28 @@ class History:
         except ValueError as error:
             raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
 
-    def compile_costs(self, like: RunResult) -> dict[str, CompileCost]:
-        """Returns the newest stored compile costs of runs with the settings, threads, versions and device of `like`.
+    def compile_costs(self, like: RunResult) -> dict[str, list[CompileCost]]:
+        """Returns stored compile costs of runs with the settings, threads, versions and device of `like`, newest first.
 
         Keys: 'cold' (empty compile cache) and 'warm' (filled), each if a run measured it. Timing options may differ.
+        Left out are `like` itself and, if a quiet run measured one, costs of runs whose cores other programs took.
         """
         asked = compiled_spec(like.spec), versions(like)
-        found: dict[str, CompileCost] = {}
-        for text in self._column_like(like, "result", f"{_SAME_MODEL} AND {_SAME_MACHINE}", most=20):
+        quiet: dict[str, list[CompileCost]] = {}
+        disturbed: dict[str, list[CompileCost]] = {}
+        for text in self._column_like(like, "result", f"{_SAME_MODEL} AND {_SAME_MACHINE} AND id <> :id", most=20):
             try:
                 earlier = _parse_result(text)
             except ValueError:
                 continue
-            if earlier.compilation is None or (compiled_spec(earlier.spec), versions(earlier)) != asked:
+            compiled, settings = earlier.compilation, (compiled_spec(earlier.spec), versions(earlier))
+            if compiled is None or settings != asked:
                 continue
-            for cache in ("cold", "warm"):
-                cost: CompileCost | None = getattr(earlier.compilation, cache)
+            found = disturbed if earlier.oversubscribed else quiet
+            for cache, cost in (("cold", compiled.cold), ("warm", compiled.warm)):
                 if cost is not None and not cost.run_id:
-                    found.setdefault(cache, dataclasses.replace(cost, run_id=earlier.id))
-        return found
+                    found.setdefault(cache, []).append(dataclasses.replace(cost, run_id=earlier.id))
+        return disturbed | quiet
 
     def reruns(self, like: RunResult, same_model: bool = False) -> list[StoredRun]:
         """Returns the newest stored runs with the device and torch version of `like`, without `like` itself.

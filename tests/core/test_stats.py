@@ -122,6 +122,49 @@ def test_break_even_in_whole_calls(compile_seconds: float, eager: float, compile
     assert stats.break_even_calls(compile_seconds, eager, compiled) == calls
 
 
+def test_the_range_of_calls_holds_the_errors_of_first_call_and_speed_up() -> None:
+    """A first call of 12 s (8 to 18), an eager call of 30 ms, 1.5 times as fast (1.2 to 2).
+
+    A call saves 10 ms (5 to 15). So it takes 1 200 calls; their logarithm reaches down by the hypotenuse of log(12 / 8)
+    and log(15 / 10), and up by that of log(18 / 12) and log(10 / 5).
+    """
+    found = stats.calls_to_pay(stats.Duration(12.0, 8.0, 18.0), 0.030, Interval(1.5, 1.2, 2.0))
+    below, above = math.hypot(math.log(1.5), math.log(1.5)), math.hypot(math.log(1.5), math.log(2.0))
+    assert found == (1200, math.ceil(1200 * math.exp(-below)), math.ceil(1200 * math.exp(above)))
+
+
+@pytest.mark.parametrize(
+    ("speedup", "found"),
+    [
+        (Interval(1.5, 0.9, 2.0), (1200, 677, None)),
+        (Interval(0.9, 0.8, 1.25), (None, 1334, None)),
+        (Interval(0.8, 0.7, 0.9), (None, None, None)),
+    ],
+    ids=["no gain is possible", "a gain is possible", "no gain"],
+)
+def test_a_call_that_may_save_nothing_has_no_most_calls(speedup: Interval, found: tuple[int | None, ...]) -> None:
+    assert stats.calls_to_pay(stats.Duration(12.0, 8.0, 18.0), 0.030, speedup) == found
+
+
+def test_one_first_call_has_the_spread_that_is_assumed() -> None:
+    """Of one run, half a 95 % interval is the assumed deviation times Student's t with its degrees of freedom."""
+    found = stats.pooled_duration([20.0], 0.2, 10.0)
+    half = 0.2 * stats.t_quantile(10)
+    assert (found.seconds, found.low, found.high) == pytest.approx((20.0, 20 / math.exp(half), 20 * math.exp(half)))
+
+
+def test_first_calls_that_agree_make_their_mean_surer() -> None:
+    one, four = (stats.pooled_duration([20.0] * count, 0.2, 10.0) for count in (1, 4))
+    assert math.log(four.high / four.seconds) < math.log(one.high / one.seconds) / 2
+
+
+@pytest.mark.parametrize("runs", [1, 2, 5])
+def test_the_range_of_a_first_call_keeps_its_word(runs: int) -> None:
+    rng = np.random.default_rng(runs)
+    found = [stats.pooled_duration(20 * np.exp(rng.normal(0, 0.2, runs)), 0.2, math.inf) for _ in range(2_000)]
+    assert 0.935 <= np.mean([one.low <= 20 <= one.high for one in found]) <= 0.965
+
+
 def test_the_ratio_of_means_has_an_interval() -> None:
     ratio = stats.mean_ratio([2.0, 4.0] * 150, [1.0, 2.0] * 150)
     assert ratio.low < ratio.ratio == 2.0 < ratio.high

@@ -58,7 +58,9 @@ def test_a_card_hides_the_folders_of_this_machine() -> None:
 @pytest.mark.parametrize(("share", "eager_leads"), [(0.5, True), (1.4, False)], ids=["before it pays", "after"])
 def test_the_race_at_rest_shows_who_leads(share: float, eager_leads: bool) -> None:
     result = full_result()
-    result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, warm=None))
+    # Thirty equal starts, so that the range beside the mark is narrow.
+    equal = {"first_calls": {"cold": (31.2,) * 30}}
+    result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, warm=None), **equal)
     lines = race.lines_of(result)
     at = share * lines[1].crossing[1] / race.horizon(lines)
     column = pixels(png.race_at_rest(result))[: png.GROUND + 5, png.LEFT + round(at * (png.RIGHT - png.LEFT))]

@@ -29,9 +29,9 @@ def test_compiled_crosses_eager_once_its_first_call_has_paid(size: str) -> None:
     eager, *compiled = points_of(picture)
     marks = re.findall(r'<circle class="dot" cx="([\d.]+)" cy="([\d.]+)"', picture)
     (left, ground), _, (right, _) = eager
-    seconds = max(1.5 * result.break_even(31.2).seconds, 4 * 31.2)
-    for cost, line, mark in zip((31.2, 3.4), compiled, marks, strict=True):
-        even, (x, y) = result.break_even(cost), map(float, mark)
+    seconds = max(1.5 * result.break_even("cold").seconds, 4 * 31.2)
+    for (start, cost), line, mark in zip({"cold": 31.2, "warm": 3.4}.items(), compiled, marks, strict=True):
+        even, (x, y) = result.break_even(start), map(float, mark)
         assert line[0] == (left, ground) and line[1][1] == ground
         assert (line[1][0] - left) / (right - left) == pytest.approx(cost / seconds, abs=0.003)
         assert (x - left) / (right - left) == pytest.approx(even.seconds / seconds, abs=0.003)

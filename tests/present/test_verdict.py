@@ -10,6 +10,7 @@ from support.samples import failed_result, measurement, ok_result, text_result
 
 from demo.cli import terminal
 from demo.core import format as fmt
+from demo.core.comparison import BreakEven
 from demo.core.measurement import Compilation, CompileCost, Pair
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
@@ -80,15 +81,15 @@ def test_the_stored_answer_without_breaks_stands_beside_it(seconds: float) -> No
 
 
 PAYS: dict[str, tuple[dict[str, Any], str]] = {
-    "both starts": ({}, "Pays after 20 000 calls from nothing, 2 000 with a kept cache"),
-    "a second press": ({"compilation": SECOND}, "Pays after 20 000 calls from nothing, 2 000 with a kept cache"),
-    "a package": ({"compilation": PACKAGE}, "Pays after 20 000 calls from nothing, 2 000 with the package kept"),
-    "partly filled": ({"compilation": PARTLY}, "Pays after 2 000 calls from a partly filled cache"),
+    "both starts": ({}, "Pays after {cold} calls from nothing, {warm} with a kept cache"),
+    "a second press": ({"compilation": SECOND}, "Pays after {cold} calls from nothing, {warm} with a kept cache"),
+    "a package": ({"compilation": PACKAGE}, "Pays after {cold} calls from nothing, {warm} with the package kept"),
+    "partly filled": ({"compilation": PARTLY}, "Pays after {partly} calls from a partly filled cache"),
     "slower": ({"compiled": measurement(0.004)}, "Never pays here"),
     "other outputs": ({"parity": DIFFER}, NEVER_KNOWN),
     "outputs not compared": (
         {"parity": UNKNOWN, "compilation": PARTLY},
-        "Pays after 2 000 calls from a partly filled cache, if its outputs are right",
+        "Pays after {partly} calls from a partly filled cache, if its outputs are right",
     ),
     "void": ({"compilation": VOID}, "It was recompiled while it was timed: no figure holds"),
     "nothing compiled": ({"compilation": None}, ""),
@@ -98,7 +99,18 @@ PAYS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("changes", "pays"), PAYS.values(), ids=PAYS)
 def test_each_known_start_has_its_break_even(changes: dict[str, Any], pays: str) -> None:
     result = ok_result(**{"compilation": BOTH} | changes)
-    assert re.sub(r"\s", " ", verdict.worth(result)) == pays
+    ranges = {start: verdict.calls_to_pay(result.break_even(start) or verdict.NEVER) for start in result.starts}
+    expected = pays.format(**{start: text.removesuffix(" calls") for start, text in ranges.items()})
+    assert verdict.worth(result).replace("\N{NARROW NO-BREAK SPACE}", " ") == re.sub(r"\s", " ", expected)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(9_140, 21_900, "9 100 to 22 000 calls"), (900, 902, "about 900 calls"), (900, None, "at least 900 calls")],
+)
+def test_when_compiling_pays_is_a_range(low: int, high: int | None, text: str) -> None:
+    even = BreakEven(calls=1_000, low=low, high=high, images=1_000, seconds=1.0)
+    assert re.sub(r"\s", " ", verdict.calls_to_pay(even)) == text
 
 
 @pytest.mark.parametrize(("parity", "doubt"), [(DIFFER, "wrong outputs"), (UNKNOWN, "outputs not compared")])
@@ -125,9 +137,9 @@ def test_a_start_has_its_time() -> None:
 
 def test_a_text_model_pays_after_tokens() -> None:
     result = text_result(spec=dataclasses.replace(text_result().spec, batch_size=2))
-    even = result.break_even(6.0)
+    even = result.break_even("cold")
     assert even.images == 2 * even.calls
-    assert even.answers == pytest.approx(6.0 / (result.answer_seconds[0] - result.answer_seconds[1]), abs=1)
+    assert even.answers == pytest.approx(5.5 / (result.answer_seconds[0] - result.answer_seconds[1]), abs=1)
     low, high = (fmt.group_thousands(fmt.two_digits(2 * calls)) for calls in (even.low, even.high))
     assert verdict.calls_to_pay(even) == (f"about {low} tokens" if low == high else f"{low} to {high} tokens")
     assert " tokens from nothing" in verdict.worth(result)
@@ -137,5 +149,5 @@ def test_a_slower_prompt_may_never_pay() -> None:
     slower = Pair(measurement(0.005), measurement(0.05), measurement(0.005))
     result = text_result(further={"first_token": slower})
     assert result.speedup.verdict == "faster"
-    even = result.break_even(6.0)
+    even = result.break_even("cold")
     assert (even.calls, even.images, even.answers) == (None, None, None)

@@ -209,6 +209,6 @@ def test_a_compile_cost_is_borrowed_from_the_run_that_measured_it(history: Histo
     for id, run_id in (("measured", ""), ("borrowed", "another")):
         compilation = dataclasses.replace(result.compilation, cold=dataclasses.replace(cost, run_id=run_id), warm=None)
         history.append(ok_result(id=id, compilation=compilation))
-    assert history.compile_costs(result) == {"cold": dataclasses.replace(cost, run_id="measured")}
+    assert history.compile_costs(result) == {"cold": [dataclasses.replace(cost, run_id="measured")]}
     other = dataclasses.replace(result.environment, transformers="0.0.1")
     assert history.compile_costs(dataclasses.replace(result, environment=other)) == {}

@@ -9,10 +9,12 @@ import pytest
 from support.samples import ENVIRONMENT, measurement, ok_result
 
 from demo.core.comparison import ASSUMED, Spread
+from demo.core.machine import HostSample
+from demo.core.measurement import Compilation, CompileCost
 from demo.core.options import RunSpec
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
-from demo.runs.outcome import with_answer_without_breaks, with_earlier_runs
+from demo.runs.outcome import with_answer_without_breaks, with_earlier_costs, with_earlier_runs
 from demo.store.history import History
 from demo.store.reruns import MOST_PROCESSES, earlier_processes, spread
 
@@ -134,3 +136,29 @@ def test_specs_that_were_repeated_here_are_pooled(history: History) -> None:
 def test_other_runs_tell_nothing_of_the_spread(changes: dict[str, Any], history: History) -> None:
     batches = [one for batch in (2, 3) for one in reruns(0.05, 10, spec=other(batch_size=batch), **changes)]
     assert spread_after(history, batches).basis == "assumed"
+
+
+def started(seconds: float, **changes: Any) -> RunResult:
+    cost = CompileCost(seconds, {})
+    return run(compilation=Compilation(seconds, "cold", 1, cold=cost), **changes)
+
+
+def test_first_calls_of_equal_runs_are_pooled_once_each(history: History) -> None:
+    """The run over a filled cache takes its cold cost from the newest one, which is then not in the pool as well."""
+    earlier = [started(20.0), started(22.0), started(30.0, spec=other(batch_size=2)), started(25.0)]
+    warm = Compilation(2.0, "warm", 1, warm=CompileCost(2.0, {}))
+    result = with_earlier_costs(after(history, earlier, compilation=warm), history)
+    assert result.first_calls == {"cold": (20.0, 22.0)} and result.compilation.cold.run_id == earlier[3].id
+    assert result.starts["cold"].seconds == pytest.approx((20 * 22 * 25) ** (1 / 3))
+    assert result.starts["warm"].seconds == 2.0
+
+
+@pytest.mark.parametrize(("quiet", "pooled"), [((20.0,), (20.0,)), ((), (70.0,))], ids=["a quiet one", "no quiet one"])
+def test_a_first_call_while_cores_were_taken_counts_only_without_a_quiet_one(
+    quiet: tuple[float, ...], pooled: tuple[float, ...], history: History
+) -> None:
+    busy = (HostSample(1.0, 0.9, None, 0.1), HostSample(2.0, 0.9, None, 0.1))
+    earlier = [*map(started, quiet), started(70.0, machine_states=busy)]
+    for one in earlier:
+        history.append(one)
+    assert with_earlier_costs(started(21.0), history).first_calls == {"cold": pooled}
