@@ -51,7 +51,7 @@ Ten spreads measured on CPUs have a root mean square of 2.1 % (`benchmarks/resul
 WITHIN = Spread("within one process", 0.0)
 ASSUMED_FIRST_CALLS = {"cold": Spread("assumed", 0.25, 10.0), "warm": Spread("assumed", 0.15, 10.0)}
 """The spread of first calls, by compile cache, to assume until equal runs were made: see
-`benchmarks/results/first_calls.md`. None was measured on a GPU."""
+`benchmarks/first_calls.py`. None was measured on a GPU."""
 
 
 @dataclass(frozen=True)
