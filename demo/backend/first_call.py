@@ -17,6 +17,7 @@ import torch
 from ..core import codec
 from ..core.measurement import CompileCost
 from ..core.options import RunSpec
+from ..core.program import PACKAGE
 from . import compilation, compile_model, tasks, torch_settings
 from .messages import answer_one_job
 
@@ -31,7 +32,7 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | No
     """
     torch.cuda.empty_cache()  # the other process needs room for a model of its own
     job = json.dumps(codec.plain({"spec": spec, "input_file": input_file, "package": package}))
-    command = [sys.executable, "-m", "demo.backend.first_call"]
+    command = [sys.executable, "-P", "-m", f"{PACKAGE}.backend.first_call"]
     done = subprocess.run(command, input=job, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()

@@ -11,12 +11,12 @@ from typing import Any
 from ..core import catalog, format as fmt, images
 from ..core.codec import plain
 from ..core.options import OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec
+from ..core.program import PROGRAM
 from ..core.result import RunResult
 from ..store.export import check_place
 from ..store.history import History
 from ..sweep.grid import PICTURE
 
-PROGRAM = "python -m demo"
 OK, FAILED, BAD_INPUT = 0, 1, 2
 """The exit codes of a command."""
 
@@ -29,7 +29,7 @@ def add_model(parser: argparse.ArgumentParser, own: bool = True) -> None:
     parser.add_argument("--image", metavar="PATH", help="the picture to run on (default: a drawn scene, 4:3)")
     parser.set_defaults(model=None)
     if own:
-        text = "in place of a checkpoint a model of your own: a function that returns (module, inputs)"
+        text = "in place of a checkpoint a function, also package.module:FUNCTION, that returns (module, inputs)"
         parser.add_argument("--model", metavar="FILE.py:FUNCTION", help=text)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core import catalog, format as fmt, hub, refusals
 from ..core.machine import HostInfo
+from ..core.program import PACKAGE
 from ..runs.process import WorkerDied, child_process, ending
 from .common import FAILED, OK, json_text
 from .terminal import hanging
@@ -22,7 +23,7 @@ def add_to(commands: Any) -> None:
 
 def _doctor(options: argparse.Namespace) -> int:
     if options.gpu:
-        return FAILED if subprocess.run([sys.executable, "-m", "demo.backend.gpu_check"]).returncode else OK
+        return FAILED if subprocess.run([sys.executable, "-P", "-m", f"{PACKAGE}.backend.gpu_check"]).returncode else OK
     machine, problems = _machine()  # each problem makes a run fail, and names its remedy
     notes = []  # with a note a run works, but not as the user may expect
     if machine is not None and machine.gpu_problem is not None:
@@ -57,7 +58,7 @@ def _machine() -> tuple[HostInfo | None, list[str]]:
 
 def compile_problems() -> list[str]:
     """Returns why a run could not compile and load C++ code: one sentence, or none."""
-    with child_process("demo.backend.machine_probe") as child:
+    with child_process(f"{PACKAGE}.backend.machine_probe") as child:
         code, lines = child.exit_code(None) or 0, child.output()
     problem = lines[-1] if lines else f"A process that loads a small C++ extension {ending(code)}."
     return [] if problem == "nothing" else [problem]

@@ -64,6 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
 
 
+def run() -> NoReturn:
+    """Runs the command of `sys.argv` and ends the process with its exit code."""
+    sys.exit(main())
+
+
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of all commands. In the parsed options, `command` is the function that runs the command."""
     program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this model, on this machine?")
@@ -77,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     first = (run_command, doctor_command, history_command, published_command, sweep_command)
     for command in (*first, best_command, shapes_command, deploy_command):
         command.add_to(commands)
-    serving = commands.add_parser("serve", help="open the page, as `python app.py` does")
+    serving = commands.add_parser("page", aliases=["serve"], help="open the page, as `python app.py` does")
     serving.set_defaults(command=_serve)
     serving.add_argument("--mcp", action="store_true", help="offer the API as MCP tools, too; needs gradio[mcp]")
     return program

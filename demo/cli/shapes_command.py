@@ -16,11 +16,12 @@ import numpy as np
 from ..core import format as fmt, limits
 from ..core.codec import plain
 from ..core.options import TEXT_GENERATION, BadInput, RunSpec
+from ..core.program import PACKAGE
 from ..core.size_log import Size, read_log
 from ..runs.process import child_process, ending
 from . import common, terminal
 
-MODULE = "demo.backend.replay"
+MODULE = f"{PACKAGE}.backend.replay"
 RUN_OPTIONS = ("device", "weights", "mode", "dtype", "threads", "text", "prompt")
 """The options of a run that `shapes` accepts."""
 SPREAD = 0.1

@@ -3,11 +3,14 @@
 `make_spec` checks what a user typed and returns it as a `RunSpec`. `demo.backend` loads the checkpoints.
 """
 
+import contextlib
 import csv
 import hashlib
+import importlib.util
 import json
 import os
 import re
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,6 +21,7 @@ from pydantic import TypeAdapter
 from . import limits
 from .format import did_you_mean, excerpt
 from .options import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec
+from .program import ASSETS, PROGRAM
 
 NO_PICTURE = (0, 0)
 
@@ -57,8 +61,6 @@ def _read_table(file: Path) -> tuple[Checkpoint, ...]:
     return TypeAdapter(tuple[Checkpoint, ...]).validate_python(fields)
 
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets"
-
 QUERIES = ("a lion", "a tree")
 """Text queries that the page, its links and sweep presets use by default. Command line and API have no default."""
 TEXT_MISSING = (
@@ -68,9 +70,7 @@ TEXT_MISSING = (
 PROMPT = "The picture shows"
 """Prompt that the page, its links, sweep presets and commands for one model use by default. The API has no default."""
 DEFAULT = "shapes-vit"
-OWN_MODEL_ELSEWHERE = (
-    "{given} runs on the command line only, and by itself: python -m demo run --model FILE.py:FUNCTION."
-)
+OWN_MODEL_ELSEWHERE = f"{{given}} runs on the command line only, and by itself: {PROGRAM} run --model FILE.py:FUNCTION."
 
 CHECKPOINTS = _read_table(ASSETS / "checkpoints.csv")
 PUBLISHED = tuple(one for one in CHECKPOINTS if not one.bundled and one.task != TEXT_GENERATION)
@@ -181,19 +181,66 @@ def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False
 
 
 def own_model_spec(model: str, **options: Any) -> RunSpec:
-    """Returns the `RunSpec` of a user's own model, given as 'FILE.py:FUNCTION'. Raises BadInput for a wrong value."""
-    file, function = own_model_parts(model)
-    if not function.isidentifier() or file.suffix != ".py":
-        raise BadInput(f"A model of your own is given as FILE.py:FUNCTION. Given: {excerpt(model)}.")
-    file = Path(os.path.abspath(os.path.expanduser(file)))
-    if not os.path.isfile(file):  # False for a name that is too long
-        raise BadInput(f"There is no file {excerpt(str(file))}. Check the path before the colon.")
-    return RunSpec(checkpoint=f"{file}:{function}", task=OWN_MODEL, **_parse(options))
+    """Returns the `RunSpec` of a user's own model. Raises BadInput for a wrong value.
+
+    `model`: 'FILE.py:FUNCTION', or 'package.module:FUNCTION' for a module that Python finds from the current folder.
+    """
+    text, _, function = model.rpartition(":")
+    place = Path(text)
+    dotted = all(part.isidentifier() for part in str(place).split("."))
+    if not function.isidentifier() or not (dotted or place.suffix == ".py"):
+        given = f"Given: {excerpt(model)}."
+        raise BadInput(f"A model of your own is given as FILE.py:FUNCTION or package.module:FUNCTION. {given}")
+    if place.suffix == ".py":
+        place = Path(os.path.abspath(os.path.expanduser(place)))
+        if not os.path.isfile(place):  # False for a name that is too long
+            raise BadInput(f"There is no file {excerpt(str(place))}. Check the path before the colon.")
+    else:
+        place = _module_folder(str(place)) / place
+    return RunSpec(checkpoint=f"{place}:{function}", task=OWN_MODEL, **_parse(options))
+
+
+def _module_folder(module: str) -> Path:
+    """Returns the folder from which Python imports the module `package.module`. Raises BadInput if there is none.
+
+    Nothing is imported, because a package may import torch or start work. The current folder comes first.
+    """
+    parts = module.split(".")
+    for folder in [Path.cwd(), *map(Path, sys.path)]:
+        file = folder.joinpath(*parts)
+        if file.with_suffix(".py").is_file() or (file / "__init__.py").is_file():
+            return folder.absolute()
+    with contextlib.suppress(ImportError, ValueError):  # an editable install may be found by a hook only
+        known = importlib.util.find_spec(parts[0])
+        for folder in map(Path, (known and known.submodule_search_locations) or ()):
+            if folder.joinpath(*parts[1:]).with_suffix(".py").is_file():
+                return folder.parent.absolute()
+    raise BadInput(
+        f"There is no module {excerpt(module)}. It is looked for from the current folder and in the environment of "
+        f"{sys.executable}. Give a file: FILE.py:FUNCTION."
+    )
 
 
 def own_model_parts(checkpoint: str) -> tuple[Path, str]:
-    file, _, function = checkpoint.rpartition(":")
-    return Path(file), function
+    """Returns the file of a user's model, and the name of its function."""
+    folder, module = own_model_module(checkpoint)
+    file = folder.joinpath(*module.split(".")).with_suffix(".py")
+    return file if file.is_file() else file.with_suffix("") / "__init__.py", checkpoint.rpartition(":")[2]
+
+
+def own_model_module(checkpoint: str) -> tuple[Path, str]:
+    """Returns the folder from which a user's module is imported, and its name there: 'my_model', 'package.module'.
+
+    `checkpoint`: FOLDER/my_model.py:FUNCTION or FOLDER/package.module:FUNCTION, as `own_model_spec` writes it. A file
+    of a package has a dotted name, which its relative imports need.
+    """
+    place = Path(checkpoint.rpartition(":")[0])
+    folder, module = place.parent, place.name
+    if place.suffix == ".py":
+        module = place.stem
+        while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+            folder, module = folder.parent, f"{folder.name}.{module}"
+    return folder, module
 
 
 def _parse(options: dict[str, Any]) -> dict[str, Any]:

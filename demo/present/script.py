@@ -57,7 +57,7 @@ if not os.path.isdir("assets"):
     raise SystemExit("It needs files of the project Worth Compiling?: start it in its folder.")"""
 OWN = """
 import runpy
-model, inputs = runpy.run_path($file)[$function]()
+model, inputs = runpy.$run($file)[$function]()
 model = model.to(DEVICE, DTYPE, memory_format=LAYOUT).eval()
 inputs = torch.utils._pytree.tree_map_only(
     torch.Tensor, lambda one: one.to(DEVICE, DTYPE if one.is_floating_point() else None), inputs
@@ -182,7 +182,9 @@ def _model_code(spec: RunSpec) -> dict[str, str]:
     """Returns the values for the names in `OWN` or `MODEL`, which load the model as `demo.backend.models` does."""
     if spec.task == OWN_MODEL:
         file, function = catalog.own_model_parts(spec.checkpoint)
-        return {"file": literal(file.name), "function": literal(function)}
+        module = catalog.own_model_module(spec.checkpoint)[1]
+        run, name = ("run_module", module) if "." in module else ("run_path", file.name)
+        return {"run": run, "file": literal(name), "function": literal(function)}
     random, name = spec.weights == "random", literal(spec.checkpoint)
     kind = "AutoModelForZeroShotObjectDetection" if spec.text else BY_NAME[spec.task].auto_classes[0]
     entry = catalog.find(spec.checkpoint) or catalog.Checkpoint(spec.checkpoint, spec.task, "", "", kind)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from ..core import limits
 from ..core.cores import APP_VARIABLE
+from ..core.program import IN_CHECKOUT, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 NEEDED = """
     PATH HOME USER LOGNAME LANG LC_ALL LC_CTYPE TZ TMPDIR XDG_CACHE_HOME PYTHONPATH VIRTUAL_ENV CONDA_PREFIX SPACE_ID
     CC CXX CPATH LIBRARY_PATH LD_LIBRARY_PATH LD_PRELOAD SSL_CERT_FILE SSL_CERT_DIR
@@ -57,7 +57,7 @@ def worker_environment(folder: str) -> dict[str, str]:
         "HF_HUB_DISABLE_TELEMETRY": "1",
         APP_VARIABLE: str(os.getpid()),
         "TMPDIR": folder,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT) * IN_CHECKOUT, os.environ.get("PYTHONPATH")])),
     }
 
 

@@ -17,6 +17,7 @@ from ..core import codec, format as fmt, limits
 from ..core.caveat import Caveat, note
 from ..core.comparison import ProcessResult
 from ..core.options import OWN_MODEL, RunSpec
+from ..core.program import PROGRAM
 from ..core.progress import PHASE_DOING, PHASES, Progress
 from ..core.refusals import AGAIN, less_memory, on_machine, other_way_to_compile
 from ..core.result import Failure, RunResult, Status
@@ -127,7 +128,7 @@ class OngoingRun:
             remedy, change = less_memory(on_machine(self.spec, worker.machine))
             remedy = f"A kill often means that the machine ran out of memory. {remedy}"
         elif self.progress.phase == "start":
-            remedy = "python -m demo doctor says what it needs to start."
+            remedy = f"{PROGRAM} doctor says what it needs to start."
         elif self.progress.phase in PHASES[: PHASES.index("compile")]:
             remedy = AGAIN  # nothing was compiled yet, so another way to compile would not help
         else:

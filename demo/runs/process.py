@@ -24,10 +24,11 @@ from typing import IO, Any, cast
 from ..core import codec, format as fmt
 from ..core.machine import HostInfo
 from ..core.options import BadInput
+from ..core.program import PACKAGE
 from ..core.progress import Progress
 from ..core.result import RunResult
 from ..core.result_json import from_json
-from .environment import ROOT, share_headers, worker_environment
+from .environment import share_headers, worker_environment
 
 EXIT_SECONDS = 2.0
 DRAIN_SECONDS = 5.0
@@ -100,13 +101,12 @@ def child_process(module: str, *arguments: str, pass_fds: Sequence[int] = ()) ->
         # Without this folder the child could not import torch, and nothing would say why.
         os.makedirs(environment["TORCHINDUCTOR_CACHE_DIR"], exist_ok=True)
         process = subprocess.Popen(
-            [sys.executable, "-m", "demo.backend.lifeline", folder, module, *arguments],
+            [sys.executable, "-P", "-m", f"{PACKAGE}.backend.lifeline", folder, module, *arguments],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=errors,
             pass_fds=pass_fds,
             start_new_session=True,
-            cwd=ROOT,
             env=environment,
         )
         undo.enter_context(process)  # closes the pipes at the end

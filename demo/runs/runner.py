@@ -17,6 +17,7 @@ from ..core.caveat import note
 from ..core.comparison import ProcessResult
 from ..core.machine import HostInfo
 from ..core.options import BadInput, RunSpec
+from ..core.program import PACKAGE
 from ..core.progress import Progress
 from ..core.result import RunResult
 from ..store.history import History, HistoryError
@@ -24,7 +25,7 @@ from . import outcome
 from .outcome import NO_FILES, Files, OngoingRun
 from .process import POLL_SECONDS, READY_SECONDS, Event, Worker
 
-WORKER_MODULE = "demo.backend"
+WORKER_MODULE = f"{PACKAGE}.backend"
 CLOSING_SECONDS = 5.0
 """How long `close` waits for a run on another thread, which checks every 0.2 s whether to end."""
 

@@ -106,3 +106,8 @@ def test_bad_input_is_answered_with_a_sentence(fields: dict[str, Any], words: st
 def test_a_file_whose_name_is_too_long_is_not_there() -> None:
     with pytest.raises(BadInput, match="There is no file"):
         catalog.own_model_spec(f"{'a' * 300}.py:build")
+
+
+def test_a_module_that_is_nowhere_is_refused_with_where_it_was_looked_for():
+    with pytest.raises(BadInput, match=r"no module 'nowhere\.at_all'\. It is looked for from the current folder"):
+        catalog.own_model_spec("nowhere.at_all:build")

@@ -4,6 +4,7 @@ Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and di
 with position-only arguments.
 """
 
+import importlib
 import importlib.util
 import inspect
 import sys
@@ -17,7 +18,7 @@ import torch
 from torch._dynamo import OptimizedModule
 from torch.utils import _pytree as pytree
 
-from ...core.catalog import own_model_parts
+from ...core.catalog import own_model_module, own_model_parts
 from ...core.options import BadInput, RunSpec
 from .. import compilation
 from ..failures import with_line
@@ -42,7 +43,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     file, name = own_model_parts(spec.checkpoint)
     called = f"{name}() of {file.name}"
     torch.manual_seed(0)  # random weights are the same in every process of a run
-    function = getattr(_import_file(file), name, None)
+    function = getattr(_import_file(spec.checkpoint, file), name, None)
     if not callable(function):
         raise BadInput(f"{file.name} has no function {name}. Give the name of one that it has after the colon.")
     torch.manual_seed(0)  # the import may have drawn random numbers
@@ -77,13 +78,22 @@ def _place(model: Any, spec: RunSpec, device: torch.device) -> Any:
     return model.to(memory_format=torch.channels_last) if spec.channels_last else model
 
 
-def _import_file(file: Path) -> ModuleType:
+def _import_file(checkpoint: str, file: Path) -> ModuleType:
     """Imports the user's file, which may import files from its folder. Raises BadInput if the import fails."""
-    sys.path.insert(0, str(file.parent))
-    name = f"own_{file.stem}"  # torch.export looks up classes by their module, so it is registered
-    spec: Any = importlib.util.spec_from_file_location(name, file)
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    folder, name = own_model_module(checkpoint)
+    sys.path.insert(0, str(folder))
+    package = name.partition(".")[0]
+    if package != name and package in sys.modules:
+        raise BadInput(
+            f"{name} is in a package {package}, and the process that measures has another module of this name. "
+            "Rename the package, or give a file outside of it."
+        )
     try:
+        if package != name:
+            return importlib.import_module(name)
+        name = f"own_{name}"  # torch.export looks up classes by their module, so it is registered
+        spec: Any = importlib.util.spec_from_file_location(name, file)
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise BadInput(

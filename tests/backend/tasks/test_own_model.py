@@ -169,3 +169,38 @@ def test_a_forward_that_fails_is_named_with_its_line(function: str, file: Path) 
     result = run_of(file, function)
     assert (result.status, result.failure.stage) == ("failed", "warm up")
     assert "(mine.py, line " in result.failure.message and "your function returns" in result.failure.remedy
+
+
+@pytest.mark.parametrize("init", [True, False], ids=["package", "namespace"])
+def test_a_module_of_a_package_is_found_by_its_dotted_name(tmp_path, monkeypatch, init: bool):
+    package = tmp_path / "a repository" / f"models_{init}"
+    package.mkdir(parents=True)
+    (package / "width.py").write_text("WIDTH = 8")
+    source = (
+        "import torch\nfrom .width import WIDTH\ndef build(): return torch.nn.Linear(WIDTH, 2), torch.ones(1, WIDTH)"
+    )
+    (package / "net.py").write_text(source)
+    if init:
+        (package / "__init__.py").touch()
+    monkeypatch.chdir(package.parent)
+    spec = catalog.own_model_spec(f"{package.name}.net:build")
+    assert own_model.load(spec, CPU).model.in_features == 8
+    assert catalog.own_model_parts(spec.checkpoint) == (package / "net.py", "build")
+
+
+def test_a_file_of_a_package_may_import_its_neighbours_by_relative_names(tmp_path):
+    package = tmp_path / "relative_models"
+    package.mkdir()
+    (package / "__init__.py").write_text("WIDTH = 4")
+    (package / "net.py").write_text(
+        "import torch\nfrom . import WIDTH\ndef build(): return torch.nn.Linear(WIDTH, 2), torch.ones(WIDTH)"
+    )
+    assert own_model.load(catalog.own_model_spec(f"{package / 'net.py'}:build"), CPU).model.in_features == 4
+
+
+def test_a_package_named_as_another_module_of_the_worker_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "net.py").write_text("def build(): pass")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match=r"in a package demo, and the process .* another module of this name"):
+        own_model.load(catalog.own_model_spec("demo.net:build"), CPU)

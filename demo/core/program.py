@@ -1,0 +1,14 @@
+"""Where this program lies and how it is called: in a checkout the package `demo`, installed `worth_compiling`."""
+
+from pathlib import Path
+
+PACKAGE = __name__.partition(".")[0]
+"""Name of the import package; its processes are started by this name, such as `demo.backend`."""
+IN_CHECKOUT = PACKAGE == "demo"
+_PACKAGE_FOLDER = Path(__file__).resolve().parents[1]
+ROOT = _PACKAGE_FOLDER.parent
+"""In a checkout the project's own folder; installed, the folder of all installed packages."""
+ASSETS = (ROOT if IN_CHECKOUT else _PACKAGE_FOLDER) / "assets"
+"""Checkpoints, configs, pictures and tables that ship with the program."""
+PROGRAM = "python -m demo" if IN_CHECKOUT else "worth-compiling"
+"""What a user types to start a command."""
