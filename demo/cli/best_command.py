@@ -3,6 +3,7 @@
 import argparse
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ from ..core.options import OWN_MODEL
 from ..present.script import script
 from ..store.history import History
 from ..sweep import best_words
-from ..sweep.best_table import BestTable
+from ..sweep.best_table import BestTable, Way
 from ..sweep.best_way import MAX_MINUTES, MIN_MINUTES, MINUTES, Search
 from ..sweep.run_grid import Done
 from . import common, terminal
@@ -49,7 +50,7 @@ def _best(options: argparse.Namespace) -> int:
         events = search.run(runner, threading.Event())
         terminal.follow(events, partial(_line_so_far, search), goes_on=spec.task != OWN_MODEL)
     table = search.table()
-    print(common.json_text(best_words.as_json(table)) if options.json else best_report(table, search.complete))
+    print(common.json_text(best_words.as_json(table)) if options.json else best_report(table, search.missing))
     if options.script is not None and table.winner is not None and table.winner.result is not None:
         options.script.write_text(script(table.winner.result), encoding="utf-8")
         print(f"The winner's script lies in {options.script}.", file=sys.stderr)
@@ -64,25 +65,25 @@ def _line_so_far(search: Search, event: Done) -> str:
     return f"So far {best_words.name(way)}: {text}, {fmt.rounded_duration(search.left_seconds)} left at most"
 
 
-def best_report(table: BestTable, complete: bool) -> str:
+def best_report(table: BestTable, missing: Sequence[tuple[Way, bool]]) -> str:
     """Returns the report of a search as text: the conclusion, a table of the ways to run the model, and the next step.
 
-    `complete` is False if the time was up before everything was tried.
+    `missing` is what was left to run when the time was up, as in `Search.missing`.
     """
     lines = best_words.conclusion(table)
-    if not complete:
-        lines.append("The time was up before all was tried: the same command goes on, --minutes gives it more.")
+    if missing:
+        lines.append(f"The time was up. {best_words.missing(missing)} The same command goes on.")
     rows = [("", *best_words.COLUMNS.values())]
-    missing = []
+    refused = []
     for row in table.rows:
         if row.way.refused:
-            missing.append(f"Not here: {best_words.name(row.way)}. {row.way.refused}")
+            refused.append(f"Not here: {best_words.name(row.way)}. {row.way.refused}")
         else:
             cells = best_words.cells(row).values()
             rows.append((str(row.rank or ""), *(fmt.shorten(text, 80) for text in cells)))
     lines += ["", *terminal.table(rows)]
-    if missing:
-        lines += ["", *missing]
+    if refused:
+        lines += ["", *refused]
     if table.winner is not None and table.winner.result is not None:
         lines += ["", f"The winner as a script of its own: {common.PROGRAM} script {table.winner.result.id} > run.py"]
     return "\n".join(lines)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from . import stats
-from .stats import Difference, Interval
+from .stats import Difference, Interval, Measured
 
 Basis = Literal["repeats", "this machine", "assumed", "within one process"]
 """How the spread of a speed-up between processes is known. The interval of the speed-up includes this spread.
@@ -84,6 +84,8 @@ class Comparison(Difference):
     compiled_seconds: float
     within: Interval
     """The speed-up with its interval for this run's own process alone."""
+    pooled: Measured
+    """The speed-up with its interval for a rerun, before it is judged. A search or Compare asks more of it."""
     basis: Basis
     control: Interval | None = None
     """Time of the eager calls over that of a second series, over all processes. Without measurement errors it is 1."""
@@ -96,6 +98,15 @@ class Comparison(Difference):
     def floor(self) -> float:
         """How far two series of eager calls differed: 0.004 is 0.4 %."""
         return stats.noise_floor(self.control)
+
+    @property
+    def widened_by(self) -> Literal["", "control", "machine"]:
+        """What made the interval wider than that of the processes: taken cores, or the noise floor; '' for neither."""
+        if self.pooled.taken:
+            return "machine"
+        floor_is_wider = math.log1p(self.floor) > math.log(self.pooled.ratio / self.pooled.low)
+        floor_is_wider &= math.log1p(self.floor) > math.log(self.pooled.high / self.pooled.ratio)
+        return "control" if floor_is_wider and self.verdict != "same" else ""
 
     @property
     def latencies(self) -> tuple[float, float]:
@@ -120,7 +131,8 @@ def compare_variants(
     controls = [one.control for one in figures if one.control is not None]
     both = stats.rerun_ratio(controls, 0.0, math.inf) if controls else None
     control = Interval(both.ratio, both.low, both.high) if both is not None else None
-    stated = stats.compare(pooled, stats.noise_floor(control), taken)
+    measured = Measured(pooled.ratio, pooled.low, pooled.high, stats.noise_floor(control), taken)
+    stated = measured.judge()
     because: OpenBecause = ""
     if recompiled:
         because = "recompiled"
@@ -134,6 +146,7 @@ def compare_variants(
         eager_seconds=stats.geometric_mean([one.eager_seconds for one in figures], pooled.weights),
         compiled_seconds=stats.geometric_mean([one.compiled_seconds for one in figures], pooled.weights),
         within=own.within,
+        pooled=measured,
         basis="repeats" if before else spread.basis,
         control=control,
         processes=len(figures),

@@ -288,6 +288,8 @@ OPTIONS = {
     if one.metadata
 }
 """The options by name, in the order of the fields: every field of `RunSpec` except `checkpoint` and `task`."""
+CHANGES_EAGER = ("dtype", "channels_last", "attention")
+"""The options for speed that change the eager calls of a run, too. The others change the compiled model only."""
 
 
 def check_choice(title: str, value: Any, allowed: tuple[str, ...]) -> None:

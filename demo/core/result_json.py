@@ -76,6 +76,8 @@ def from_json(data: dict[str, Any]) -> RunResult:
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
         raise ValueError(f"a result has schema_version {SCHEMA_VERSION}, this has {version}")
+    if beside := data.get("without_breaks"):  # stored before there was a `pooled`: the interval as it was judged
+        data = data | {"without_breaks": {"pooled": {end: beside[end] for end in ("ratio", "low", "high")}} | beside}
     result, predictions = from_plain(RunResult, data), data.get("predictions")
     kind = BY_NAME[result.spec.task].predictions
     own = {variant: from_plain(kind, one) for variant, one in predictions.items()} if predictions else None

@@ -169,6 +169,19 @@ def spread_between(groups: Sequence[Sequence[Interval]]) -> float:
     return math.sqrt(max(0.0, float(squares / freedom - within)))
 
 
+def unpaired_ratio(slow: Sequence[float], fast: Sequence[float], within: Sequence[Interval]) -> Interval:
+    """Returns how many times longer `slow` takes than `fast`, which other processes timed, one value for each.
+
+    - The geometric means are compared. At least two processes of `slow` tell how much processes differ, and those of
+      `fast` are taken to differ as much: Student's t with the degrees of freedom of `slow`.
+    - `within` are intervals of the processes of `fast`, whose widths stand for the error within a process.
+    """
+    above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
+    between = float(above.std(ddof=1)) * math.sqrt(1 / len(above) + 1 / len(below)) * t_quantile(len(above) - 1)
+    inside = t_quantile(math.inf) * np.mean([_log_error(one) for one in within]) / math.sqrt(len(within))
+    return _interval(float(above.mean() - below.mean()), math.hypot(between, inside))
+
+
 def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:
     return math.exp(float(np.average(np.log(np.asarray(values, dtype=float)), weights=weights)))
 
@@ -249,6 +262,34 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
     if not taken and all(1 / (1 + SAME_WITHIN) <= end <= 1 + SAME_WITHIN for end in ends):
         return Difference(known.ratio, known.low, known.high, "same")
     return Difference(known.ratio, low, high, "unsure")
+
+
+@dataclass(frozen=True)
+class Measured(Interval):
+    """A ratio as it was measured, with all that `compare` needs to judge it once something is asked."""
+
+    floor: float = 0.0
+    taken: bool = False
+    """Whether other programs used cores while any of its times were measured."""
+
+    def judge(self, questions: int = 1) -> Difference:
+        """Returns the verdict, where `questions` ratios are judged together. See `compare`."""
+        return compare(self, self.floor, self.taken, questions)
+
+    def over(self, other: "Measured") -> "Measured":
+        """Returns this ratio over another one of other processes, not yet judged.
+
+        The floors are independent errors, so their squares add up. The factor for taken cores counts once, also for two
+        such ratios: `benchmarks/taken_cores.py` found errors of 0.60 to 1.01, and the quotient of two is within 1.68.
+        """
+        both = quotient(self, other)
+        floor = math.expm1(math.hypot(math.log1p(self.floor), math.log1p(other.floor)))
+        return Measured(both.ratio, both.low, both.high, floor, self.taken or other.taken)
+
+    def around(self, ratio: float) -> "Measured":
+        """Returns another ratio whose error is that of this one."""
+        moved = ratio / self.ratio
+        return Measured(ratio, self.low * moved, self.high * moved, self.floor, self.taken)
 
 
 def _widen(ratio: Interval, questions: int) -> Interval:

@@ -185,12 +185,17 @@ def interval(result: RunResult) -> str:
 
 def basis(found: Comparison) -> str:
     """Returns what the interval is based on: 'from 3 processes, including their differences'."""
-    if found.basis == "within one process":
-        return "within one process: a rerun may lie outside"
-    processes = fmt.count(found.processes, "process")
+    within = found.basis == "within one process"
+    processes = "within one process" if within else f"from {fmt.count(found.processes, 'process')}"
+    if found.widened_by == "machine":
+        return f"{processes}, each end moved out by a factor of {TAKEN_FACTOR:g}, because other programs took cores"
+    if within:
+        return f"{processes}: a rerun may lie outside"
+    if found.widened_by == "control":
+        return f"{processes}, as wide as eager differed from itself: {fmt.percent(found.floor)}"
     if found.processes > 1:
-        return f"from {processes}, including their differences"
-    return f"from {processes}, including about {fmt.percent(found.deviation)} between processes"
+        return f"{processes}, including their differences"
+    return f"{processes}, including about {fmt.percent(found.deviation)} between processes"
 
 
 def noise(found: Comparison) -> str:

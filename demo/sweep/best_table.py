@@ -5,20 +5,19 @@ in turns, so that a slow machine slows both. But some ways, such as bfloat16, ch
 plain eager in other processes. Not covered: two ways together, and single options of inductor.
 """
 
-import dataclasses
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core import catalog, outputs, stats
 from ..core.comparison import ProcessFigure
 from ..core.machine import HostInfo
-from ..core.options import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
+from ..core.options import CHANGES_EAGER, CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
 from ..core.refusals import on_machine, refusal, resolve
 from ..core.result import RunResult
-from ..core.stats import Interval
+from ..core.stats import Difference, Measured
 from ..tasks.registry import BY_NAME
 
 EAGER = "eager"
@@ -57,13 +56,13 @@ class Way:
     @property
     def changes_eager(self) -> bool:
         """Whether an option of this way, such as bfloat16, also applies to the eager calls of its runs."""
-        return not WAYS[self.name].keys().isdisjoint(("channels_last", "dtype"))
+        return not WAYS[self.name].keys().isdisjoint(CHANGES_EAGER)
 
 
 def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
     """Returns the spec with default options for speed and timing, and with the machine's device instead of 'auto'."""
     kept = {name: option.default for name, option in OPTIONS.items() if option.for_speed or option.timing}
-    return on_machine(dataclasses.replace(spec, graph_break=False, **kept), machine)
+    return on_machine(replace(spec, graph_break=False, **kept), machine)
 
 
 def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[Way]:
@@ -81,7 +80,7 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
         if alike or no_use or (name in OTHER_FORMATS and not other_formats):
             continue
         try:
-            changed = dataclasses.replace(bare, **changes)
+            changed = replace(bare, **changes)
             found.append(Way(name, changed, refusal(changed, machine)))
         except BadInput as error:  # the task cannot be run this way
             found.append(Way(name, bare, str(error)))
@@ -91,7 +90,7 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
 # The table
 
 CLOSE_RATIO = 1.05
-"""Of the ways that may be the fastest (rank 1), the simplest within 5 % of the highest speed-up wins."""
+"""Of the ways of rank 1, the simplest wins whose speed-up is surely within 5 % of the surest one."""
 MIN_EAGERS = 3
 """Plain eager must have run in this many processes, so that the spread between them can be estimated."""
 
@@ -103,10 +102,14 @@ class Row:
     """The way's newest run, with a speed-up pooled over earlier processes too. None before any run and for eager."""
     out: str = ""
     """Why the way cannot win, such as 'has no figures' for a run without a speed-up; '' if it can."""
-    speedup: Interval | None = None
-    """Latency of plain eager divided by the latency of this way. The more ways are compared, the wider the interval."""
+    measured: Measured | None = None
+    """Latency of plain eager divided by the latency of this way, before it is judged."""
+    speedup: Difference | None = None
+    """`measured`, judged as one of as many questions as there are ways with a speed-up."""
     seconds: float | None = None
     """The latency of a call run this way."""
+    eager_seconds: float | None = None
+    """The latency of plain eager in the same run; None if the run's eager is another one, as for bfloat16."""
     first_answers: Mapping[str, dict[str, float]] = field(default_factory=dict)
     """Seconds from a process's start to its first output, in the parts 'import', 'load', 'compile' and 'first run'.
 
@@ -115,7 +118,12 @@ class Row:
     """
     memory_bytes: int | None = None
     rank: int | None = None
-    """1 + the number of ways that are better; None if the way cannot win, or is not measured yet."""
+    """1 + the number of ways that are better; None if the way cannot win, or is not measured yet.
+
+    Eager, with all that is better than it, counts as better than each way that is not known to beat it.
+    """
+    may_win: bool = False
+    """Whether the way has a rank, and no other way is known to be better: more runs may make it the winner."""
 
     def first_answer(self, state: str) -> float | None:
         """Returns a process's seconds to its first output, from an empty cache ('nothing') or a filled one ('next')."""
@@ -144,7 +152,6 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
     eagers = [one.eager_seconds for run in plain_runs for one in _process_figures(run)]
     reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
-    eager = statistics.median(eagers) if eagers else None
     # All ways load the same libraries, so their import times differ by chance only: each way gets the median.
     starts = [one.import_seconds + one.gpu_seconds for run in results.values() if (one := run.start_up) is not None]
     imports = statistics.median(starts) if starts else 0.0
@@ -152,29 +159,44 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
     def row(way: Way) -> Row:
         result, refusal = results.get(way.name), way.refused or refused.get(way.name, "")
         if way.name == EAGER:
-            return _eager_row(way, plain_runs, eager, imports)
+            return _eager_row(way, plain_runs, eagers, imports)
         if refusal or result is None:
             return Row(way, out=refusal)
-        speedup = _over_plain_eager(result, eagers) if way.changes_eager else result.speedup
-        speedup = stats.compare(speedup, questions=len(results)) if speedup is not None else None
-        seconds = result.latencies.get("compiled") if result.failure is None else None
-        memory = result.compiled.peak_memory_bytes if result.compiled is not None else None
-        return Row(way, result, why_out(result, reference), speedup, seconds, first_answers(result, imports), memory)
+        known = result.latencies if result.failure is None else {}
+        return Row(
+            way,
+            result,
+            why_out(result, reference),
+            _over_plain_eager(way, result, eagers),
+            seconds=known.get("compiled"),
+            eager_seconds=None if way.changes_eager else known.get("eager"),
+            first_answers=first_answers(result, imports),
+            memory_bytes=result.compiled.peak_memory_bytes if result.compiled is not None else None,
+        )
 
     return _rank([row(way) for way in ways])
 
 
-def _eager_row(way: Way, runs: Sequence[RunResult], seconds: float | None, imports: float) -> Row:
-    """Returns eager's row, without numbers if its latency `seconds` is None or if none of `runs` timed plain eager."""
+def _eager_row(way: Way, runs: Sequence[RunResult], eagers: Sequence[float], imports: float) -> Row:
+    """Returns eager's row, without numbers if none of `runs` timed plain eager. `eagers`: its latency by process.
+
+    If all of `runs` were disturbed, `eagers` is empty, and the latency is that of the disturbed runs.
+    """
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
-    if seconds is None or measured is None or measured.eager is None:
+    seconds = eagers or [run.latencies["eager"] for run in runs if run.speedup is not None]
+    if not seconds or measured is None or measured.eager is None:
         return Row(way)
     answers: dict[str, dict[str, float]] = {}
     if measured.start_up is not None:
         parts = _parts(imports, measured.start_up.load_seconds, 0.0, measured.eager.warmup_seconds[0])
         answers = {"nothing": parts, "next": parts}
-    one = Interval(1.0, 1.0, 1.0)
-    return Row(way, None, "", one, seconds, answers, measured.eager.peak_memory_bytes)
+    return Row(
+        way,
+        measured=Measured(1.0, 1.0, 1.0),
+        seconds=statistics.median(seconds),
+        first_answers=answers,
+        memory_bytes=measured.eager.peak_memory_bytes,
+    )
 
 
 def why_out(result: RunResult, reference: RunResult | None) -> str:
@@ -193,21 +215,21 @@ def why_out(result: RunResult, reference: RunResult | None) -> str:
     return BY_NAME[result.spec.task].difference(reference.predictions["eager"], result.predictions["compiled"])
 
 
-def _over_plain_eager(result: RunResult, eagers: Sequence[float]) -> Interval | None:
-    """Returns how many times faster this run's compiled is than plain eager in other processes, with a 95 % interval.
+def _over_plain_eager(way: Way, result: RunResult, eagers: Sequence[float]) -> Measured | None:
+    """Returns how many times faster this run's compiled is than plain eager; None if the run has no figures.
 
-    `eagers` has plain eager's latency in each of these processes. Returns None for fewer than `MIN_EAGERS`, or if the
-    run has no figures.
+    If the way changes the eager of its runs, plain eager's latencies in other processes, `eagers`, are taken. Returns
+    None for fewer than `MIN_EAGERS` of these.
     """
-    own = _process_figures(result)
+    speedup, own = result.speedup, _process_figures(result)
+    if speedup is None:
+        return None
+    if not way.changes_eager:
+        return speedup.pooled
     if not own or len(eagers) < MIN_EAGERS:
         return None
-    logs = [math.log(seconds) for seconds in eagers]
-    between = statistics.stdev(logs) * math.sqrt(1 / len(eagers) + 1 / len(own)) * stats.t_quantile(len(eagers) - 1)
-    within = statistics.fmean(math.log(one.within.high / one.within.low) / 2 for one in own) / math.sqrt(len(own))
-    middle = statistics.fmean(logs) - statistics.fmean(math.log(one.compiled_seconds) for one in own)
-    half = math.hypot(between, within)  # half the interval on the log scale: between and within processes
-    return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+    ratio = stats.unpaired_ratio(eagers, [one.compiled_seconds for one in own], [one.within for one in own])
+    return Measured(ratio.ratio, ratio.low, ratio.high, speedup.floor)
 
 
 def _process_figures(result: RunResult) -> list[ProcessFigure]:
@@ -236,29 +258,38 @@ def _parts(imports: float, load: float, compiles: float, run: float) -> dict[str
 
 
 def _rank(rows: Sequence[Row]) -> BestTable:
-    known = {row.way.name: row.speedup for row in rows if not row.out and row.speedup is not None}
-    if len(known) < 2:  # eager alone is no answer
-        return BestTable(tuple(rows), None)
+    questions = sum(row.measured is not None and row.way.name != EAGER for row in rows)
+    judged = [replace(row, speedup=row.measured.judge(questions)) if row.measured is not None else row for row in rows]
+    known = {row.way.name: row.measured for row in judged if not row.out and row.measured is not None}
+    if len(known) < 2 or EAGER not in known:  # eager alone is no answer
+        return BestTable(tuple(judged), None)
 
     def better(one: str, other: str) -> bool:
-        # The intervals are already corrected for the number of ways.
-        return stats.compare(stats.quotient(known[one], known[other])).verdict == "faster"
+        return known[one].over(known[other]).judge(questions).verdict == "faster"
 
-    ranks = {name: 1 + sum(better(other, name) for other in known) for name in known}
-    ranked = [dataclasses.replace(row, rank=ranks.get(row.way.name)) for row in rows]
+    beaten = {name: {other for other in known if better(other, name)} for name in known}
+    behind_eager = {name for name in known if name != EAGER and not better(name, EAGER)}
+    before_these = {EAGER} | beaten[EAGER]
+    ranks = {name: 1 + len(beaten[name] | (before_these if name in behind_eager else set())) for name in known}
+    ranked = [
+        replace(row, rank=ranks[name], may_win=not beaten[name]) if (name := row.way.name) in known else row
+        for row in judged
+    ]
+    first = [row for row in ranked if row.rank == 1]
+    winner = min(_nearly_surest(first), key=lambda row: list(WAYS).index(row.way.name))
 
-    def order(row: Row) -> tuple[float, float]:
-        return row.rank or math.inf, -row.speedup.ratio if row.rank and row.speedup else 0.0
+    def order(row: Row) -> tuple[float, bool, float]:
+        return row.rank or math.inf, row is not winner, -_sure(row) if row.rank else 0.0
 
-    in_order = sorted(ranked, key=order)
-    winner, equals = _winner([row for row in in_order if row.rank == 1])
-    return BestTable(tuple(in_order), winner, equals)
+    return BestTable(tuple(sorted(ranked, key=order)), winner, tuple(row for row in first if row is not winner))
 
 
-def _winner(first: Sequence[Row]) -> tuple[Row, tuple[Row, ...]]:
-    """Splits rows of rank 1 into winner and others. Eager wins if it is there, else the simplest way near the best."""
-    ratios = {row.way.name: row.speedup.ratio for row in first if row.speedup is not None}
-    least = max(ratios.values()) / CLOSE_RATIO
-    close = [row for row in first if ratios[row.way.name] >= least or row.way.name == EAGER]
-    winner = min(close, key=lambda row: list(WAYS).index(row.way.name))
-    return winner, tuple(row for row in first if row is not winner)
+def _sure(row: Row) -> float:
+    """Returns the speed-up that the way has at least, as far as its interval tells."""
+    return row.speedup.low if row.speedup is not None else 0.0
+
+
+def _nearly_surest(first: Sequence[Row]) -> list[Row]:
+    """Returns those of the rows whose sure speed-up is within `CLOSE_RATIO` of the highest one."""
+    highest = max(map(_sure, first))
+    return [row for row in first if _sure(row) >= highest / CLOSE_RATIO]

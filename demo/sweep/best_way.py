@@ -3,7 +3,7 @@
 1. Run each way, such as freezing, once: for `QUICK_SECONDS`, or at full length if each process must compile it again.
 2. Run the best two at full length, until each has `FINAL_RUNS` runs.
 3. Of the others, run a second time those whose only run compiled: this times a first output with a filled cache.
-4. In the faster half, run at full length the ways that may still be the best.
+4. In the faster half, run at full length the ways that may still be the best (`Row.may_win`).
 """
 
 import dataclasses
@@ -70,14 +70,17 @@ class Search:
 
     def table(self) -> BestTable:
         """Returns the ranked table of the runs so far. A way that ran on fewer or more threads than most cannot win."""
-        newest = {name: runs[-1] for name, runs in self._runs.items() if runs}
-        threads = statistics.mode([run.threads for run in newest.values() if run.threads] or [None])
-        gave_way = {
-            name: f"Threads: {run.threads}. The other ways had {threads}: other programs took cores."
-            for name, run in newest.items()
-            if run.threads and run.threads != threads
-        }
-        ranked = {name: run for name, run in newest.items() if name not in gave_way}
+        newest = [runs[-1].threads for runs in self._runs.values() if runs and runs[-1].threads]
+        threads = statistics.mode(newest or [None])
+        ranked, gave_way = {}, {}
+        for name, runs in self._runs.items():
+            alike = [run for run in runs if not run.threads or run.threads == threads]
+            if alike:
+                # A disturbed run takes nothing away from what a quiet one knows.
+                ranked[name] = next((run for run in reversed(alike) if not run.oversubscribed), alike[-1])
+            elif runs:
+                why = f"The other ways had {threads}: other programs took cores."
+                gave_way[name] = f"Threads: {runs[-1].threads}. {why}"
         return best_table(self.ways, ranked, gave_way | self._refused)
 
     @property
@@ -87,6 +90,11 @@ class Search:
     @property
     def complete(self) -> bool:
         return not self._missing()
+
+    @property
+    def missing(self) -> list[tuple[Way, bool]]:
+        """The ways that are still to run, each with whether it has run before. Results of later runs may add some."""
+        return [(way, bool(self._runs[way.name])) for way in dict.fromkeys(way for way, _ in self._missing())]
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:
         """Runs ways to run the model until nothing is left to try, the budget is spent, or `cancel` is set.
@@ -150,7 +158,7 @@ class Search:
             if len(runs[row.way]) == 1 and row.first_answers and "next" not in row.first_answers:
                 steps.append((row.way, _first(row.way.spec)))
         half = good[2 : -(-len(good) // 2)]
-        steps += [(row.way, row.way.spec) for row in half if row.way in quick and row.rank == 1]
+        steps += [(row.way, row.way.spec) for row in half if row.way in quick and row.may_win]
         return list(dict.fromkeys(steps))
 
 

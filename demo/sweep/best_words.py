@@ -1,9 +1,11 @@
 """The texts of the search for the best way to run a model: its conclusion and the cells of its table."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..core import codec, format as fmt
 from ..core.options import MODES, OPTIONS
+from ..core.stats import TAKEN_FACTOR
 from ..present import verdict
 from .best_table import CLOSE_RATIO, EAGER, WAYS, BestTable, Row, Way
 
@@ -11,13 +13,14 @@ NAMES = {"default": "default mode", "package": "a package", "layers": "layer by 
 COLUMNS = {
     "way": "Way",
     "speedup": "Speed-up over eager",
-    "seconds": "Latency",
+    "seconds": "Eager → this way",
     "nothing": "First answer from nothing",
     "next": "First answer in the next process",
     "memory": "Memory",
     "agreement": "Outputs",
 }
-"""Titles by column. A first answer is the time from a process's start to its first output."""
+"""Titles by column. A first answer is the time from a process's start to its first output. Both latencies are those of
+the same run; a way that changes eager has its own alone."""
 PARTS = {"import": "import", "load": "weights and inputs", "compile": "compile or load", "first run": "first call"}
 """Titles of the parts of `Row.first_answers`, in their order."""
 
@@ -46,7 +49,7 @@ def cells(row: Row) -> dict[str, str]:
     return {
         "way": fmt.capital(name(row.way)),
         "speedup": f"{ratio} ({interval})" if ratio else "–",
-        "seconds": fmt.latency(row.seconds) if row.seconds is not None else "–",
+        "seconds": fmt.latencies([one for one in (row.eager_seconds, row.seconds) if one is not None]) or "–",
         **{state: fmt.duration(known) if known else "–" for state, known in start.items()},
         "memory": fmt.size(row.memory_bytes) if row.memory_bytes else "–",
         "agreement": row.out or agreement,
@@ -60,10 +63,11 @@ def conclusion(table: BestTable) -> list[str]:
         return ["There is no answer yet: no way could be compared with eager."]
     if winner.way.name == EAGER:
         said = ["Nothing is known to be better than eager here."]
-        guess = table.rows[0]  # the way with the best estimate, which cannot be told from eager
-        if table.equals and guess.way.name != EAGER:
+        unsure = [(one.ratio, row) for row in table.rows if row.may_win and (one := row.speedup) is not None]
+        ratio_of_guess, guess = max(unsure, key=lambda pair: pair[0])
+        if ratio_of_guess > 1 and guess.speedup is not None and guess.speedup.verdict == "unsure":
             ratio, interval = _speedup(guess)
-            said.append(f"The best estimate is that of {name(guess.way)}: {ratio} ({interval}).")
+            said.append(f"The best estimate is that of {name(guess.way)}: {ratio} ({interval}), perhaps no gain.")
     else:
         ratio, interval = _speedup(winner)
         start = winner.first_answer("next")
@@ -71,12 +75,25 @@ def conclusion(table: BestTable) -> list[str]:
         said = [fmt.capital(f"{name(winner.way)}: {ratio} as fast as eager ({interval}){first}")]
         if table.equals:
             ways, close = ", ".join([name(row.way) for row in table.equals]), 100 * CLOSE_RATIO - 100
-            said.append(f"It cannot be told from {ways}; it is the simplest within {close:.0f} % of the best.")
+            said.append(f"It cannot be told from {ways}; it is the simplest within {close:.0f} % of the surest.")
     if winner.result is not None and not winner.way.changes_eager and (pays := verdict.worth(winner.result)):
         said.append(f"{pays}.")
     if table.disturbed:
-        said.append("Other programs kept the cores busy while ways were timed: nothing is sure of those.")
+        said.append(
+            "Other programs took cores while ways were timed: each end of their ranges is moved out by a factor of "
+            f"{TAKEN_FACTOR:g}."
+        )
     return said
+
+
+def missing(steps: Sequence[tuple[Way, bool]]) -> str:
+    """Returns what a search that ended early left out: 'Not tried: mode lite; to be timed again: freezing.'
+
+    `steps` are the ways still to run, each with whether it has run before.
+    """
+    parts = {"not tried": False, "to be timed again": True}
+    names = {title: ", ".join(name(way) for way, tried in steps if tried is again) for title, again in parts.items()}
+    return fmt.capital("; ".join(f"{title}: {ways}" for title, ways in names.items() if ways)) + "."
 
 
 def as_json(table: BestTable) -> dict[str, Any]:
@@ -92,6 +109,7 @@ def as_json(table: BestTable) -> dict[str, Any]:
                 "rank": row.rank,
                 "speedup": codec.plain(row.speedup),
                 "seconds": row.seconds,
+                "eager_seconds": row.eager_seconds,
                 "first_answers": row.first_answers,
                 "memory_bytes": row.memory_bytes,
                 "out": row.out,

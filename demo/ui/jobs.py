@@ -305,6 +305,13 @@ class BestSearch(Series):
         stored = self.history.all(MAX_STORED, checkpoints={self.spec.checkpoint})
         machine, image = machine_of(self.runner), self.image or PICTURE
         self.search = Search(self.spec, machine, stored, image, self.other_formats, self.minutes)
+        self.table = self.search.table()
+        """The table after the last run that ended. All parts of the page show this one, so that their figures agree."""
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, Done):
+            self.table = self.search.table()
+        super()._note(event)
 
     def _events(self) -> Generator[Event, None, None]:
         return self.search.run(self.runner, self._cancel, self._next_turn)

@@ -74,6 +74,14 @@ def searched(runner: FakeRunner, minutes: float = 60.0, **more: Any) -> Search:
     return search
 
 
+@pytest.fixture
+def clock(monkeypatch) -> SimpleNamespace:
+    """The clock of a search, which a test moves."""
+    made = SimpleNamespace(now=1000.0, monotonic=lambda: made.now)
+    monkeypatch.setattr(best_way, "time", made)
+    return made
+
+
 def test_every_way_is_tried_and_the_best_two_in_two_processes() -> None:
     runner = answering(seconds_of)
     search = searched(runner)
@@ -154,6 +162,30 @@ def test_what_is_stored_with_other_threads_is_run_again(free: int | None, again:
     assert bool(runner.runs) == again
 
 
+def test_a_disturbed_run_takes_nothing_away_from_a_quiet_one() -> None:
+    busy = {"compiled": measurement(0.012), "machine_states": (HostSample(1.0, 0.9, None, 0.1),) * 2}
+    before = Counter[str]()
+
+    def answer(name: str) -> Any:
+        before[name] += 1
+        return busy if (name, before[name]) == ("freezing", 2) else seconds_of(name)
+
+    found = searched(answering(answer)).table()
+    assert before["freezing"] >= 2 and found.winner.way.name == "freezing"
+    assert not found.winner.result.oversubscribed
+
+
+def test_a_search_that_ends_early_knows_what_is_missing(clock: SimpleNamespace) -> None:
+    def in_ten_seconds(name: str) -> float:
+        clock.now += 10.0
+        return seconds_of(name)
+
+    runner = answering(in_ten_seconds)
+    search, tried = searched(runner, minutes=1.0), {name for name, _ in ran(runner)}
+    assert not search.complete and all(again == (way.name in tried) for way, again in search.missing)
+    assert {way.name for way, again in search.missing if not again} == set(search._by_spec.values()) - tried
+
+
 def test_a_way_that_fails_is_tried_once() -> None:
     crashed = {"status": "crashed", "failure": Failure("time", "It died.", ""), "compiled": None}
     odd = {"package": BadInput("There is no compiler."), "freezing": crashed}
@@ -164,14 +196,6 @@ def test_a_way_that_fails_is_tried_once() -> None:
     assert search.table().winner.way.name == "lite" and search.complete
     counts = Counter(name for name, _ in ran(runner))
     assert counts["freezing"] == counts["package"] == 1
-
-
-@pytest.fixture
-def clock(monkeypatch) -> SimpleNamespace:
-    """The clock of a search, which a test moves."""
-    made = SimpleNamespace(now=1000.0, monotonic=lambda: made.now)
-    monkeypatch.setattr(best_way, "time", made)
-    return made
 
 
 def test_a_search_ends_with_its_budget(clock: SimpleNamespace) -> None:

@@ -93,7 +93,7 @@ class BestPane(WorkView):
 
     def _answer(self, going: BestSearch) -> dict[Any, Any]:
         """Returns updates of verdict and table, and after the end of the search also of charts and code."""
-        table = going.search.table()
+        table = going.table
         run = table.winner.result if table.winner is not None and going.ended else None
         code = change(run.spec) if run is not None else ""
         figures = {plot: draw(table) if going.ended else None for draw, plot in self.charts.items()}
@@ -120,7 +120,7 @@ class BestPane(WorkView):
         return {self.head: head(going)}
 
     def _show_cells(self, going: BestSearch) -> dict[Any, Any]:
-        table = going.search.table()
+        table = going.table
         return {self.table: tables.update(_row(row, table) for row in table.rows)}
 
     def _show_end(self, going: BestSearch) -> dict[Any, Any]:
@@ -130,7 +130,7 @@ class BestPane(WorkView):
         return updates
 
     def _open(self, going: BestSearch | None, event: gr.SelectData) -> str:
-        rows = going.search.table().rows if going is not None else ()
+        rows = going.table.rows if going is not None else ()
         run = next((row.result for row in rows if best_words.cells(row)["way"] == event.row_value[0]), None)
         return links.run_summary(run) if run is not None else ""
 
@@ -141,7 +141,7 @@ class BestPane(WorkView):
 def head(going: BestSearch) -> str:
     """Returns the verdict so far as Markdown. During the search, adds the present step and the time left."""
     search, spec = going.search, going.spec
-    answer, *more = map(escape_markdown, best_words.conclusion(search.table()))
+    answer, *more = map(escape_markdown, best_words.conclusion(going.table))
     every = [part for part in naming.settings_list(spec) if part not in (spec.mode, spec.dtype)]
     state = "everything was tried" if search.complete else "ended before everything was tried"
     kicker = escape_markdown(" · ".join([spec.checkpoint, *every, state if going.ended else "so far"]))
@@ -150,7 +150,8 @@ def head(going: BestSearch) -> str:
         paragraphs.append(f"{_doing(going)} · {fmt.rounded_duration(search.left_seconds)} left at most")
     elif not search.complete:
         why = "Cancelled" if going.stopped else "The time is up"
-        paragraphs.append(f"{why}. What was measured is kept: press “Find the best way” again to go on.")
+        left = escape_markdown(best_words.missing(search.missing))
+        paragraphs.append(f"{why}. {left} What was measured is kept: press “Find the best way” again to go on.")
     return "\n\n".join(paragraphs)
 
 
@@ -185,10 +186,14 @@ def _row(row: Row, table: BestTable) -> dict[str, tables.Cell]:
 
 def _crossover(table: BestTable) -> go.Figure | None:
     """Returns the chart of total time by number of calls; None for fewer than two measured ways to run the model."""
+    eager = next((row.seconds for row in table.rows if row.way.name == EAGER), None)
+    if eager is None:
+        return None
+    # A way's own latency may stand beside another eager: its speed-up is what the lines can be compared by.
     lines = [
-        WayLine(fmt.capital(best_words.name(row.way)), _kind(row, table), start, row.seconds)
+        WayLine(fmt.capital(best_words.name(row.way)), _kind(row, table), start, eager / row.speedup.ratio)
         for row in table.rows
-        if row.rank is not None and row.seconds and (start := row.first_answer("next"))
+        if row.rank is not None and row.speedup is not None and (start := row.first_answer("next"))
     ]
     return crossover(lines, _source(table))
 

@@ -1,17 +1,18 @@
 """A comparison of two to four stored runs: how they differ, which is the fastest, and their values."""
 
+import dataclasses
 import html
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...core import format as fmt, stats
+from ...core import format as fmt
 from ...core.comparison import Comparison
-from ...core.options import OPTIONS, unused_options
+from ...core.options import CHANGES_EAGER, OPTIONS, unused_options
 from ...core.result import FIRST_TOKEN, RunResult
-from ...core.stats import Interval
 from ...present import naming, verdict
 from ...present.markdown import escape_markdown
 from ...store import export
+from ...store.reruns import compiled_spec, versions
 
 MIN_COMPARED, MAX_COMPARED = 2, 4
 LETTERS = "ABCD"
@@ -85,14 +86,14 @@ def _winner(runs: dict[str, RunResult]) -> str:
     speedups = {name: one.speedup for name, one in runs.items() if one.speedup is not None and one.failure is None}
     if len(work) > 1 or len(speedups) < len(runs):
         return ""
-    times = {name: runs[name].latencies["compiled"] for name in speedups}
+    alike = len({_eager_settings(one) for one in runs.values()}) == 1
+    times = {name: 1 / one.ratio if alike else one.compiled_seconds for name, one in speedups.items()}
     winner, *others = sorted(times, key=lambda name: times[name])
     sentences = []
     for letter in others:
-        # the quotient of the two latencies, with an interval as wide as the quotient of the two speed-ups has
-        ratio, noise = times[letter] / times[winner], stats.quotient(speedups[winner], speedups[letter])
-        around = Interval(ratio, ratio * noise.low / noise.ratio, ratio * noise.high / noise.ratio)
-        difference = stats.compare(around, questions=len(others))
+        measured = speedups[winner].pooled.over(speedups[letter].pooled)
+        # Runs with unlike eager are compared by their latencies, with an interval as wide as that of the speed-ups.
+        difference = measured.around(times[letter] / times[winner]).judge(len(others))
         if difference.verdict == "faster":
             sentences.append(f"{winner} is {verdict.factor(difference).rstrip('×')} times as fast as {letter}.")
         elif difference.verdict == "same":
@@ -100,6 +101,13 @@ def _winner(runs: dict[str, RunResult]) -> str:
         else:
             sentences.append(f"Whether {winner} or {letter} is faster is not known.")
     return " ".join(sentences)
+
+
+def _eager_settings(result: RunResult) -> tuple[object, ...]:
+    """Returns all that eager's latency depends on. If it is equal, two runs are compared by their speed-ups."""
+    compiled_only = [name for name, one in OPTIONS.items() if one.for_speed and name not in CHANGES_EAGER]
+    same = {name: OPTIONS[name].default for name in (*compiled_only, "threads")}  # `versions` has the threads used
+    return dataclasses.replace(compiled_spec(result.spec), **same), versions(result)
 
 
 def _facts(result: RunResult) -> dict[str, Any]:

@@ -20,11 +20,12 @@ from support.page_support import (
     stage_of,
     visitor,
 )
-from support.samples import failed_result
+from support.samples import failed_result, measurement
 
 from demo.core.options import BadInput, RunSpec
 from demo.store.history import History
 from demo.ui.page import Page
+from demo.ui.tabs import best_pane
 
 pytestmark = pytest.mark.usefixtures("quick")
 ME = visitor("me")
@@ -71,6 +72,15 @@ def test_a_search_fills_its_table_up_to_charts_with_code() -> None:
     assert all(last[plot]["visible"] and last[plot]["value"] is not None for plot in pane.charts.values())
     assert "freezing" in last[pane.code]["value"]
     assert is_ready(page, last)
+
+
+def test_headline_and_row_are_of_one_table() -> None:
+    """The page draws the rows after each run, but the headline every second, perhaps between the two."""
+    page, _ = page_of()
+    going = search(page)[page.best_pane.work_shown]
+    head, fresh = best_pane.head(going), dataclasses.replace(going.table.winner.result, id="newer")
+    going.search._runs["freezing"].append(dataclasses.replace(fresh, compiled=measurement(0.0001)))
+    assert going.search.table() != going.table and best_pane.head(going) == head
 
 
 def test_an_error_stands_above_what_was_found() -> None:

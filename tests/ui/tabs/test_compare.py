@@ -7,6 +7,7 @@ import pytest
 from support.samples import failed_result, measurement, ok_result, text_result
 
 from demo.core.comparison import Spread
+from demo.core.machine import HostSample
 from demo.core.measurement import Compilation
 from demo.core.result import RunResult
 from demo.ui.tabs import compare
@@ -39,8 +40,25 @@ def test_a_winner_is_ahead_by_more_than_the_noise(times: list[float], said: str)
 def test_each_run_is_compared_with_the_fastest() -> None:
     times = {"a": 0.003, "b": 0.001, "c": 0.002, "d": 0.004}
     text = compare.conclusion([run(name, time, threads=place) for place, (name, time) in enumerate(times.items(), 1)])
-    for other, ratio in (("C", "2.00"), ("A", "3.00"), ("D", "4.01")):
+    for other, ratio in (("C", "2.00"), ("A", "3.00"), ("D", "4.00")):
         assert f"B is {ratio} times as fast as {other}." in text
+
+
+def test_runs_with_the_same_eager_are_compared_by_their_speed_ups() -> None:
+    """The machine was twice as slow in the second run: its latency is longer, but its way to compile is faster."""
+    slow = {"eager": measurement(0.004), "control_times": measurement(0.004)}
+    frozen = dataclasses.replace(run("b", 0.0014, freezing=True), **slow)
+    assert "B is 1.43 times as fast as A." in compare.conclusion([run("a", 0.001), frozen])
+    half = dataclasses.replace(run("b", 0.0014, dtype="bfloat16"), **slow)
+    assert "A is 1.40 times as fast as B." in compare.conclusion([run("a", 0.001), half])
+
+
+def test_runs_with_taken_cores_are_judged_once() -> None:
+    """3.0 times as fast as the other, in both runs beside a busy program: the factor 1.75 leaves a gain of 1.7."""
+    busy = (HostSample(0.5, 0.9, None, 0.1), HostSample(1.0, 0.9, None, 0.1))
+    pair = [dataclasses.replace(run(name, time), machine_states=busy) for name, time in (("a", 0.0015), ("b", 0.0005))]
+    assert [one.speedup.verdict for one in pair] == ["unsure", "faster"]
+    assert "B is 3" in compare.conclusion(pair)
 
 
 TEXT = text_result(compiled=measurement(0.0015))
