@@ -6,14 +6,19 @@ after a switch of variant takes 13 % longer, and the second 4 %; of calls of 100
 Timing may take as long as the first compiled call of a real model of this speed. Aims:
 
 - The interval covers the truth in 93 to 97 % of runs.
-- The verdict is plainly wrong in at most 1 % of runs.
+- The verdict is plainly wrong in at most 1 % of runs, also that of two runs side by side, as Compare judges them.
+- `WAYS` runs in a row are the ways of one search. All their intervals together cover the truths in at least 93 % of the
+  searches, and at most 1 % of the orders of two ways are plainly wrong. Of searches in which no way is faster than
+  eager, eager wins all but 1 %.
 - Equal variants are called 'same' in at least 94 % of runs with calls of 4 ms, 60 % with calls of 300 ms.
 - Without noise, the latencies are 0.99 to 1.01 of a steady call's.
 """
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -21,6 +26,9 @@ from benchmarks import report
 from demo.backend import timing
 from demo.core import catalog, stats
 from demo.core.comparison import ASSUMED, Comparison, ProcessFigure, compare_variants
+from demo.core.stats import Measured
+from demo.sweep import best_table
+from demo.sweep.best_table import EAGER, Row, Way
 
 RUNS = 4_000
 """Of each speed."""
@@ -30,6 +38,8 @@ SAME = {0.004: 0.94, 0.3: 0.6}
 """The aims for equal variants."""
 TRUTHS = (1.0, 1.43, 0.7, 1.05)
 SPEC = catalog.make_spec("shapes-vit")
+WAYS = 8
+"""Ways of a simulated search, besides eager."""
 AFTER_A_SWITCH, AFTER_A_SLOW_SWITCH = (1.13, 1.04), (1.01,)
 """Factors of the first calls after a switch of variant; the second tuple for calls of `timing.SLOW_SECONDS` or more."""
 
@@ -121,9 +131,32 @@ def wrong(verdict: stats.Verdict, truth: float) -> bool:
     return verdict not in (right, "unsure")
 
 
+def search(ways: Sequence[tuple[float, Comparison]]) -> tuple[bool, float, bool]:
+    """Ranks runs, each with its true speed-up, as a search does.
+
+    Returns whether all intervals cover the truths, the share of pairs whose order is wrong, and whether eager lost.
+    """
+    names = [name for name in best_table.WAYS if name != EAGER][: len(ways)]
+    truths = {EAGER: 1.0} | dict(zip(names, (truth for truth, _ in ways), strict=True))
+    measured = {EAGER: Measured(1.0, 1.0, 1.0)} | dict(zip(names, (one.pooled for _, one in ways), strict=True))
+    found = best_table.rank_rows([Row(Way(name, SPEC), measured=one) for name, one in measured.items()])
+    assert found.winner is not None
+    ends = {row.way.name: row.speedup for row in found.rows if row.speedup is not None and row.way.name != EAGER}
+    covered = all(one.low <= truths[name] <= one.high for name, one in ends.items())
+    orders = [
+        wrong(measured[one].over(measured[other]).judge(len(ways)).verdict, truths[one] / truths[other])
+        for one, other in combinations(truths, 2)
+    ]
+    return covered, sum(orders) / len(orders), found.winner.way.name != EAGER
+
+
 def count_outcomes(machine: Machine, seconds: float, runs: int) -> np.ndarray:
-    """Five counts of runs: cover the truth, wrong, wrong beside another run, equal variants, equal called 'same'."""
-    counts, before = np.zeros(5), list[tuple[float, Comparison]]()
+    """Counts of runs: cover the truth, wrong, wrong beside another run, equal variants, equal called 'same'.
+
+    And of searches: how many, intervals that cover all truths, wrong orders (a share of each). At last searches without
+    a way that is faster: how many, and those that eager lost.
+    """
+    counts, before = np.zeros(10), list[tuple[float, Comparison]]()
     for seed in range(runs):
         truth = TRUTHS[seed % len(TRUTHS)]
         own = truth * math.exp(np.random.default_rng(seed).normal(0, ASSUMED.deviation))
@@ -131,31 +164,37 @@ def count_outcomes(machine: Machine, seconds: float, runs: int) -> np.ndarray:
         within, rerun = compare_variants(figure), compare_variants(figure, spread=ASSUMED)
         before.append((truth, rerun))
         other_truth, other = before[len(before) // 2]
-        apart = stats.compare(stats.quotient(rerun, other)).verdict
+        apart = rerun.pooled.over(other.pooled).judge().verdict
         equal = truth == 1.0
         same = equal and compare_variants(one_run(machine, seconds, truth, seed)).verdict == "same"
         covered = within.low <= own <= within.high
-        counts += [covered, wrong(rerun.verdict, truth), wrong(apart, truth / other_truth), equal, same]
+        searched = [1, *search(before[-WAYS:])[:2]] if len(before) % WAYS == 0 else [0, 0, 0]
+        no_gain = [one for one in before if one[0] <= 1]
+        hopeless = truth <= 1 and len(no_gain) % WAYS == 0
+        searched += [1, search(no_gain[-WAYS:])[2]] if hopeless else [0, 0]
+        counts += [covered, wrong(rerun.verdict, truth), wrong(apart, truth / other_truth), equal, same, *searched]
     return counts
 
 
 def main() -> None:
-    rows, latencies, kept = [], [], True
+    rows, searches, latencies, kept = [], [], [], True
     each = RUNS // len(MACHINES) + 1
     for seconds in FIRST_CALL_SECONDS:
-        total = np.zeros(5)
+        total = np.zeros(10)
         for machine in (*MACHINES, None):
             runs = each if machine else each * len(MACHINES)
             counts = count_outcomes(machine, seconds, runs) if machine else total.copy()
             covered, mistaken, apart, same = *counts[:3] / runs, counts[4] / counts[3]
+            all_covered, order, lost = counts[6] / counts[5], counts[7] / counts[5], counts[9] / counts[8]
             total += counts
-            name = machine.name if machine else "**all**"
-            shares = [f"{part:.1%}" for part in (covered, mistaken, apart, same)]
-            rows.append([f"{seconds * 1e3:.0f} ms", name, str(runs), *shares])
+            place = [f"{seconds * 1e3:.0f} ms", machine.name if machine else "**all**"]
+            rows.append([*place, str(runs), *(f"{part:.1%}" for part in (covered, mistaken, apart, same))])
+            searches.append([*place, f"{counts[5]:.0f}", *(f"{part:.1%}" for part in (all_covered, order, lost))])
         steady = over_steady(seconds)
         kept &= all(0.99 <= latency <= 1.01 for latency in steady)
         latencies.append([f"{seconds * 1e3:.0f} ms", *(f"{latency:.3f}" for latency in steady)])
         kept &= 0.93 <= covered <= 0.97 and max(mistaken, apart) <= 0.01 and same >= SAME.get(seconds, 0.0)
+        kept &= all_covered >= 0.93 and max(order, lost) <= 0.01
     header = [
         "eager call",
         "simulated machine",
@@ -165,8 +204,11 @@ def main() -> None:
         "two runs: verdict wrong",
         "equal called same",
     ]
+    search_header = [*header[:2], "searches", "all intervals cover", "order of two ways wrong", "no gain: eager lost"]
     tables = [
         report.table(header, rows),
+        f"The search, {WAYS} ways each. Its intervals are widened so that all of them hold together:",
+        report.table(search_header, searches),
         "Latency over a steady call's, without noise:",
         report.table(["eager call", "eager", "compiled"], latencies),
     ]

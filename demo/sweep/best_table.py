@@ -174,7 +174,7 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
             memory_bytes=result.compiled.peak_memory_bytes if result.compiled is not None else None,
         )
 
-    return _rank([row(way) for way in ways])
+    return rank_rows([row(way) for way in ways])
 
 
 def _eager_row(way: Way, runs: Sequence[RunResult], eagers: Sequence[float], imports: float) -> Row:
@@ -257,7 +257,7 @@ def _parts(imports: float, load: float, compiles: float, run: float) -> dict[str
     return {"import": imports, "load": load, "compile": compiles, "first run": run}
 
 
-def _rank(rows: Sequence[Row]) -> BestTable:
+def rank_rows(rows: Sequence[Row]) -> BestTable:
     questions = sum(row.measured is not None and row.way.name != EAGER for row in rows)
     judged = [replace(row, speedup=row.measured.judge(questions)) if row.measured is not None else row for row in rows]
     known = {row.way.name: row.measured for row in judged if not row.out and row.measured is not None}

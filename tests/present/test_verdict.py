@@ -10,7 +10,8 @@ from support.samples import failed_result, measurement, ok_result, text_result
 
 from demo.cli import terminal
 from demo.core import format as fmt
-from demo.core.comparison import BreakEven
+from demo.core.comparison import BreakEven, Spread
+from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost, Pair
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
@@ -75,6 +76,33 @@ def test_the_stored_answer_without_breaks_stands_beside_it(seconds: float) -> No
     result = dataclasses.replace(BROKEN, without_breaks=compiled_at(seconds).speedup)
     assert verdict.without_breaks(result) == line
     assert line in terminal.report(result) and line in markdown.of_run(result)
+
+
+BUSY = (HostSample(1.0, 0.9, None, 0.1), HostSample(2.0, 0.9, None, 0.1))
+APART = measurement(0.0023)
+"""A control that differs from eager by 15 %."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "from 1 process, including about 2.5 % between processes"),
+        ({"control_times": APART}, "from 1 process, as wide as eager differed from itself: 15 %"),
+        ({"machine_states": BUSY}, "from 1 process, each end moved out by a factor of 1.75, because"),
+        (
+            {"machine_states": BUSY, "spread": None},
+            "within one process, each end moved out by a factor of 1.75, because",
+        ),
+        (
+            {"control_times": APART, "compiled": measurement(0.002), "spread": Spread("assumed", 0.001)},
+            "from 1 process, including about 0.1 % between",
+        ),
+    ],
+    ids=["processes", "control", "taken cores", "taken cores, within one process", "no difference"],
+)
+def test_the_basis_names_what_made_the_interval(changes: dict[str, Any], words: str) -> None:
+    assumed = {"spread": Spread("assumed", 0.025, 10.0)} | changes
+    assert verdict.interval(ok_result(**assumed)).split("confidence, ")[1].startswith(words)
 
 
 # ---- when compiling pays
