@@ -22,7 +22,7 @@ from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch.utils._filelock import FileLock
 
 from ..core.format import without_folders
-from ..core.measurement import Compilation, CompileCost, GraphBreak
+from ..core.measurement import Compilation, CompileCost, CudaGraphs, GraphBreak
 from ..core.options import CUDA_GRAPH_MODES, RunSpec
 
 # Patterns in dynamo's message of a graph break (three), in a compiler's error (two), and in a child's traceback.
@@ -164,7 +164,7 @@ class CompileLog:
             cache=cache,
             graphs=self.graphs,
             graph_breaks=self.graph_breaks,
-            cudagraphs=self._cudagraphs(spec, device),
+            cuda_graphs=self._cuda_graphs(spec, device),
             cold=cost if not partly and (cache == "cold" or (cache == "off" and not spec.cached)) else None,
             warm=cost if cache == "warm" and not partly else None,
             partly=partly,
@@ -172,22 +172,22 @@ class CompileLog:
             fallbacks=self.fallbacks,
         )
 
-    def _cudagraphs(self, spec: RunSpec, device: torch.device) -> str:
+    def _cuda_graphs(self, spec: RunSpec, device: torch.device) -> CudaGraphs:
         if spec.mode not in CUDA_GRAPH_MODES:
-            return "not asked"
+            return CudaGraphs("not asked")
         if device.type != "cuda":
-            return "not used: there are no CUDA graphs on a CPU"
+            return CudaGraphs("skipped", "there are no CUDA graphs on a CPU")
         skipped = int(counters["inductor"]["cudagraph_skips"])
         recorded = cuda_graph_recordings() > self._recordings_before
         reasons = (getattr(metrics, "cudagraph_skip_reason", None) for metrics in get_compilation_metrics())
         reason = next(filter(None, reasons), "inductor gave no reason")
         if recorded and skipped:
-            return f"used in part: graphs that inductor left out: {skipped}, {reason}"
+            return CudaGraphs("used in part", f"graphs that inductor left out: {skipped}, {reason}")
         if skipped:
-            return f"not used: {reason}"
+            return CudaGraphs("skipped", reason)
         if not recorded:
-            return "not used: inductor recorded none and gave no reason"
-        return "used"
+            return CudaGraphs("skipped", "inductor recorded none and gave no reason")
+        return CudaGraphs("used", "kernels outside of them were not counted")  # only a profile counts them
 
 
 class _Messages(logging.Handler):

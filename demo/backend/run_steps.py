@@ -98,7 +98,7 @@ class Run:
         return self.result_so_far()
 
     def result_so_far(self) -> RunResult:
-        noise = caveats.of_noise(self.result, self.unsettled)
+        noise = [*caveats.of_cuda_graphs(self.result), *caveats.of_noise(self.result, self.unsettled)]
         # What was busy before the timing may contradict what was busy in it.
         known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
         return replace(self.result, caveats=(*known, *noise))
@@ -203,6 +203,7 @@ class Run:
         if self.job.cache_folder is not None:
             compilation.use_empty_cache(Path(self.job.cache_folder))
         compiled = self.compile_in_process(compilation.remove_unfinished(Path(cache_dir())))
+        self.caveats += caveats.of_instructions(workload.device)
         # Read again, because only now the settings name the vector instructions that inductor compiled for.
         self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
         eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
@@ -371,8 +372,11 @@ class Run:
         calls = {name: variant.call for name, variant in self.variants.by_name.items()}
         with self.tolerate("The profiler gave nothing"):
             trace = Path(self.job.trace) if self.job.trace else None
-            for name, profile in profiling.profiles(calls, self.workload.device, trace).items():
+            found = profiling.profiles(calls, self.workload.device, trace)
+            for name, profile in found.items():
                 self.add_to(name, profile=profile)
+            if self.result.compilation is not None:
+                self.add_to("compilation", cuda_graphs=self.result.compilation.cuda_graphs.counted(found["compiled"]))
         with self.tolerate("The roofline could not be measured"):
             self.keep(roofline=profiling.roofline(self.workload))
 

@@ -31,13 +31,21 @@ WORDS = {
     "gpu_clock": "The GPU's clock was between {low} and {high} while it was timed, and can be {most}.",
     "gpu_slowed": "The GPU's driver lowered its clock ({reasons}).",
     "not_compared": "Whether compiled computes the same as eager is not known. {reason}",
+    "growth": "Calls became slower one by one ({rises} from the first third to the last): the model keeps something "
+    "from call to call, or the machine slowed down.",
+    "subnormal": "Subnormal numbers, slow on many CPUs: {shares}. torch.set_flush_denormal(True), called first, takes "
+    "them for zero.",
+    "narrow_vectors": "Inductor's test of the processor's instructions failed, and it compiled for {compiled}, while "
+    "torch's own kernels use {own}: compiled is slower than it could be.",
+    "bos_twice": "The prompt begins with {mark} twice. The tokenizer may add one itself: leave yours out.",
+    "eos_at_end": "The prompt ends with {mark}, the end of a text or a turn: the answer begins another.",
     "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
     "not_counted": "Earlier processes with other threads, versions or outputs, not counted here: {count}.",
 }
 """Sentences of caveats by their keys. A {name} in a sentence stands for a value."""
 IMPORTANT = (
-    "note", "no_graph", "same_tensor", "not_compared", "missing_weights", "compiles_itself", "cudagraphs",
-    "fallbacks", "breaks", "not_counted"
+    "note", "no_graph", "same_tensor", "not_compared", "growth", "subnormal", "missing_weights", "compiles_itself",
+    "narrow_vectors", "cudagraphs", "fallbacks", "breaks", "bos_twice", "eos_at_end", "not_counted"
 )  # fmt: skip
 """Keys of the caveats that change what a speed-up means, most important first."""
 

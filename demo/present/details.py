@@ -151,9 +151,8 @@ def compilation(result: RunResult) -> Part | None:
     rows += _places("Recompile", found.recompiles)
     if found.recompiles_while_timing:
         rows.append(("Recompiles while timing", str(found.recompiles_while_timing), ""))
-    if found.cudagraphs != "not asked":
-        used, _, reason = found.cudagraphs.partition(": ")
-        rows.append(("CUDA graphs", used, reason))
+    if (graphs := found.cuda_graphs).state != "not asked":
+        rows.append(("CUDA graphs", graphs.state, graphs.reason))
     return Part(f"Did it really compile? {_how_compiled(result, found)}", texts, rows=rows)
 
 

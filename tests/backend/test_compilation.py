@@ -13,7 +13,7 @@ from torch._inductor.utils import fresh_cache
 from torch.utils._filelock import FileLock
 
 from demo.backend import compilation
-from demo.core.measurement import Compilation
+from demo.core.measurement import Compilation, CudaGraphs
 from demo.core.options import RunSpec
 
 SPEC = RunSpec("shapes-vit", "image-classification")
@@ -177,18 +177,18 @@ def test_an_error_is_shown_by_its_cause(error: Exception, says: str) -> None:
 @pytest.mark.parametrize(
     ("recorded", "skips", "use"),
     [
-        (True, 0, "used"),
-        (True, 1, "used in part: graphs that inductor left out: 1, inductor gave no reason"),
-        (False, 0, "not used: inductor recorded none and gave no reason"),
-        (False, 1, "not used: inductor gave no reason"),
+        (True, 0, CudaGraphs("used", "kernels outside of them were not counted")),
+        (True, 1, CudaGraphs("used in part", "graphs that inductor left out: 1, inductor gave no reason")),
+        (False, 0, CudaGraphs("skipped", "inductor recorded none and gave no reason")),
+        (False, 1, CudaGraphs("skipped", "inductor gave no reason")),
     ],
 )
-def test_cuda_graphs_are_used_or_skipped(recorded: bool, skips: int, use: str, monkeypatch) -> None:
+def test_cuda_graphs_are_used_or_skipped(recorded: bool, skips: int, use: CudaGraphs, monkeypatch) -> None:
     log = compilation.CompileLog()
     monkeypatch.setattr(compilation, "cuda_graph_recordings", lambda: 2 * recorded)
     compilation.counters["inductor"]["cudagraph_skips"] = skips
     spec = dataclasses.replace(SPEC, mode="reduce-overhead")
-    assert log.compilation(spec, torch.device("cuda"), 1.0).cudagraphs == use
+    assert log.compilation(spec, torch.device("cuda"), 1.0).cuda_graphs == use
 
 
 def test_recordings_of_cuda_graphs_are_counted_down_their_trees(monkeypatch) -> None:
