@@ -1,11 +1,10 @@
-"""Reads from torch's counters, metrics and log what torch.compile did, and manages the compile cache on disk."""
+"""Reads from torch's counters, metrics and log what torch.compile did."""
 
 import contextlib
 import gc
 import logging
 import os
 import re
-import sys
 import textwrap
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -19,7 +18,6 @@ from torch._dynamo import utils as dynamo
 from torch._dynamo.utils import CompilationMetrics, counters, get_compilation_metrics
 from torch._inductor.codecache import CppPythonBindingsCodeCache
 from torch._inductor.cpu_vec_isa import pick_vec_isa
-from torch.utils._filelock import FileLock
 
 from ..core.format import without_folders
 from ..core.measurement import Compilation, CompileCost, CudaGraphs, GraphBreak
@@ -238,38 +236,6 @@ def _place(metrics: CompilationMetrics, reason: str) -> GraphBreak:
         metrics = next(named, metrics)
     location = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
     return GraphBreak(reason.strip().partition("\n")[0], location)
-
-
-def use_empty_cache(folder: Path) -> None:
-    """Makes `folder` the compile cache of this process. Call it before the process compiles anything."""
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
-    os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
-    torch._inductor.utils.clear_caches()
-
-
-def remove_unfinished(folder: Path) -> set[str]:
-    """Removes unfinished libraries from `folder`, inductor's cache (Linux). Returns the names of all files that remain.
-
-    A killed linker or a full disk leaves such libraries, and inductor would load them. A locked library stays: another
-    process is linking it. Other files need no check, because inductor writes them atomically.
-    """
-    files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
-    libraries = [file for file in files if file.suffix in (".so", ".cubin") and sys.platform == "linux"]
-    for file in libraries:
-        with contextlib.suppress(OSError):
-            if not _is_whole(file):
-                with FileLock(folder / "locks" / f"{file.name.partition('.')[0]}.lock", timeout=0):
-                    file.unlink()
-                    file.with_suffix(".cpp").unlink(missing_ok=True)
-    return {file.name for file in files if file.exists()}
-
-
-def _is_whole(library: Path) -> bool:
-    """Returns whether a library (64-bit ELF, Linux) has its section table, which linkers write last."""
-    with library.open("rb") as file:
-        head = file.read(64)
-    sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
-    return head.startswith(b"\x7fELF") and sections + entry * count <= library.stat().st_size
 
 
 def separate_instructions() -> None:

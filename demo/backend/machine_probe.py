@@ -25,7 +25,7 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from ..core.cores import usable_cores
 from ..core.machine import Environment, HostInfo
-from . import compilation, failures
+from . import compilation, compile_cache, failures
 
 CGROUP = Path("/sys/fs/cgroup")
 CUDA_FOLDER = "/usr/local/cuda"
@@ -193,7 +193,7 @@ def compile_problem(on_gpu: bool = False) -> str | None:
             builder.build()
             ctypes.PyDLL(builder.get_target_file_path())
             if on_gpu:
-                compilation.use_empty_cache(Path(folder))
+                compile_cache.use_empty_cache(Path(folder))
                 torch.compile(torch.sin)(torch.ones(8, device="cuda"))
     except Exception as error:  # of a compiler, a linker, a loader or a file system
         reason = compilation.first_line(error if compiler() else exc.InvalidCxxCompiler()).rstrip(".")

@@ -23,6 +23,7 @@ from ..tasks.registry import BY_NAME
 from . import (
     caveats,
     compilation,
+    compile_cache,
     compile_model,
     failures,
     first_call,
@@ -201,13 +202,30 @@ class Run:
         torch.cuda.empty_cache()  # a CUDA graph's pool cannot use memory that eager left reserved
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
-            compilation.use_empty_cache(Path(self.job.cache_folder))
-        compiled = self.compile_in_process(compilation.remove_unfinished(Path(cache_dir())))
+            compile_cache.use_empty_cache(Path(self.job.cache_folder))
+        compiled = self.compile_or_heal(Path(cache_dir()))
         self.caveats += caveats.of_instructions(workload.device)
         # Read again, because only now the settings name the vector instructions that inductor compiled for.
         self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
         eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
         self.variants = Variants(eager, compiled, eager_again)
+
+    def compile_or_heal(self, cache: Path) -> Variant:
+        """Compiles and warms up. If that fails for damaged entries of the compile cache, removes them and tries again.
+
+        `cache`: inductor's compile cache. A caveat says what was done to it.
+        """
+        cached, removed = compile_cache.remove_unfinished(cache)
+        if removed:
+            self.caveats.append(Caveat("cache_healed", {"count": removed}))
+        try:
+            return self.compile_in_process(cached)
+        except Exception as error:
+            if failures.is_out_of_memory(error) or (healed := compile_cache.heal(error, cache, cached)) is None:
+                raise
+            self.caveats.append(healed)
+        compilation.reset_compiler()
+        return self.compile_in_process(compile_cache.remove_unfinished(Path(cache_dir()))[0])
 
     def build(self) -> Variant:
         """Loads AOTInductor's package and warms it up. Builds the package first unless an earlier run has kept it."""

@@ -39,6 +39,11 @@ WORDS = {
     "torch's own kernels use {own}: compiled is slower than it could be.",
     "bos_twice": "The prompt begins with {mark} twice. The tokenizer may add one itself: leave yours out.",
     "eos_at_end": "The prompt ends with {mark}, the end of a text or a turn: the answer begins another.",
+    "dark_16_bits": "The picture has 16 bits a channel, and its largest value, {white} of 65535, was taken for white.",
+    "cache_healed": "Damaged files of the compile cache were removed ({count}). What was needed compiled again.",
+    "cache_replaced": "Damaged files of the compile cache cannot be removed ({reason}): this run compiled into an "
+    "empty one. Delete the folder of TORCHINDUCTOR_CACHE_DIR, or torchinductor_ with your user's name among the "
+    "temporary files.",
     "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
     "not_counted": "Earlier processes with other threads, versions or outputs, not counted here: {count}.",
 }
