@@ -10,14 +10,18 @@ import re
 import sys
 import tempfile
 import traceback
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import TypeVar
 
 import torch
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch.utils._filelock import FileLock
 
 from ..core.caveat import Caveat
+from . import compilation, failures
 
+T = TypeVar("T")
 _KEY = re.compile(r"\bc[a-z2-7]{51}")
 """The name of an entry: "c" and a checksum. Its files are in the folder of the checksum's first two letters."""
 _HEADER_FAILED = re.compile("PCH file|reading precompiled header|internal compiler error")
@@ -62,6 +66,24 @@ def _is_whole(file: Path) -> bool:
     # Linkers write the section table last.
     sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
     return head.startswith(b"\x7fELF") and sections + entry * count <= file.stat().st_size
+
+
+def heal_and_retry(compile_model: Callable[[set[str]], T], folder: Path, tell: Callable[[Caveat], None]) -> T:
+    """Returns what `compile_model` returns. If damaged entries of the compile cache make it fail, calls it once more.
+
+    `folder`: inductor's cache. `compile_model` gets the names of its files. `tell` gets caveats about what was done.
+    """
+    cached, removed = remove_unfinished(folder)
+    if removed:
+        tell(Caveat("cache_healed", {"count": removed}))
+    try:
+        return compile_model(cached)
+    except Exception as error:
+        if failures.is_out_of_memory(error) or (healed := heal(error, folder, cached)) is None:
+            raise
+        tell(healed)
+    compilation.reset_compiler()
+    return compile_model(remove_unfinished(Path(cache_dir()))[0])
 
 
 def heal(error: BaseException, folder: Path, cached: Collection[str]) -> Caveat | None:

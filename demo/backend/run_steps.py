@@ -62,6 +62,10 @@ class Run:
         """AOTInductor's file, once it is built or loaded; always None unless the compiler is "aot"."""
         self.eager_outputs: Any = None
         """Outputs of one eager call before the compile, cloned, because later calls may overwrite them."""
+        self.fit_together = True
+        """Whether eager and compiled fit in memory together, as far as the calls so far tell."""
+        self.compiled_outputs: Any = None
+        """Outputs of a compiled model that was dropped before eager was timed; else None."""
         self.eager_peak: profiling.Peak | None = None
         """Eager's peak memory on a GPU, measured before the compile, which would add to it; None on a CPU."""
 
@@ -77,16 +81,19 @@ class Run:
                 self.load()
                 self.compile(self.warm_up_eager())
                 self.time()
-                with self.tolerate():
-                    self.keep(**self.workload.time_more(self.variants, self.log, self.events))
+                if self.fit_together:
+                    with self.tolerate():
+                        self.keep(**self.workload.time_more(self.variants, self.log, self.events))
                 self.enter("check", 0.9)
                 self.examine("eager")
-                self.examine("compiled")
+                if self.fit_together:
+                    self.examine("compiled")
                 with self.tolerate():
                     self.check()
                 if self.result.predictions is not None and "compiled" not in self.result.predictions:
                     self.keep(predictions=None)  # eager's alone would look like a failure
-                self.explain()
+                if self.fit_together:
+                    self.explain()
                 self.compile_again()
                 self.enter("done", 1.0)
         except failures.CannotLoad as refusal:
@@ -203,29 +210,14 @@ class Run:
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
             compile_cache.use_empty_cache(Path(self.job.cache_folder))
-        compiled = self.compile_or_heal(Path(cache_dir()))
+        compiled = compile_cache.heal_and_retry(self.compile_in_process, Path(cache_dir()), self.caveats.append)
         self.caveats += caveats.of_instructions(workload.device)
         # Read again, because only now the settings name the vector instructions that inductor compiled for.
         self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
-        eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
+        eager_again = eager.warmup
+        with self.out_of_memory_means_separate():
+            eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
         self.variants = Variants(eager, compiled, eager_again)
-
-    def compile_or_heal(self, cache: Path) -> Variant:
-        """Compiles and warms up. If that fails for damaged entries of the compile cache, removes them and tries again.
-
-        `cache`: inductor's compile cache. A caveat says what was done to it.
-        """
-        cached, removed = compile_cache.remove_unfinished(cache)
-        if removed:
-            self.caveats.append(Caveat("cache_healed", {"count": removed}))
-        try:
-            return self.compile_in_process(cached)
-        except Exception as error:
-            if failures.is_out_of_memory(error) or (healed := compile_cache.heal(error, cache, cached)) is None:
-                raise
-            self.caveats.append(healed)
-        compilation.reset_compiler()
-        return self.compile_in_process(compile_cache.remove_unfinished(Path(cache_dir()))[0])
 
     def build(self) -> Variant:
         """Loads AOTInductor's package and warms it up. Builds the package first unless an earlier run has kept it."""
@@ -272,7 +264,11 @@ class Run:
         self.enter("time", 0.5)
         if self.spec.protocol == "as published":
             self.caveats.append(Caveat("published"))
-        samples = self.time_until_undisturbed()
+        samples = timing.Samples(1)
+        with self.out_of_memory_means_separate():
+            samples = self.time_until_undisturbed() if self.fit_together else samples
+        if not self.fit_together:
+            samples = self.time_separately()
         seconds = self.observer.seconds
         self.observer.sample()
         self.keep(timing_seconds=seconds, machine_states=tuple(self.observer.samples))
@@ -282,7 +278,8 @@ class Run:
             self.keep(control_times=samples.measurement("control"))
         recompiles = self.log.events() - self.events_before_timing
         self.keep(compilation=replace(self.compilation(), recompiles_while_timing=recompiles))
-        self.keep(compiled=samples.measurement("compiled", variants.compiled.warmup))
+        if self.fit_together:
+            self.keep(compiled=samples.measurement("compiled", variants.compiled.warmup))
         self.caveats += caveats.of_timing(self.result)
         if recompiles:
             self.keep(status="failed", failure=failures.recompile_failure(recompiles))
@@ -301,6 +298,36 @@ class Run:
             except CoreTaken as taken:
                 restarts -= 1
                 self.with_fewer_threads(*taken.args)
+
+    @contextlib.contextmanager
+    def out_of_memory_means_separate(self) -> Iterator[None]:
+        """Notes that eager and compiled do not fit in memory together if memory runs out in the `with` block."""
+        try:
+            yield
+        except Exception as error:
+            if self.spec.protocol == "as published" or not failures.is_out_of_memory(error):
+                raise
+            self.fit_together = False
+
+    def time_separately(self) -> timing.Samples:
+        """Times and examines compiled, then drops it and times eager: for models that do not fit in memory together."""
+        self.caveats.append(Caveat("separate"))
+        self.keep(interleaved=False)
+        self.events_before_timing = self.log.events()
+        self.observer.begin()
+        torch.cuda.empty_cache()
+        variants, samples = self.variants, timing.Samples(1)
+        samples.compiled = timing.time_alone(variants.compiled.call, self.workload.clock, self.spec)
+        self.keep(compiled=samples.measurement("compiled", variants.compiled.warmup))
+        self.examine("compiled")
+        self.compiled_outputs = self.workload.outputs(variants.compiled.model)
+        self.first_compilation = self.compilation()
+        # Nothing may hold the compiled model: with its last reference go its weights, code and CUDA graphs.
+        gone = replace(variants.compiled, call=variants.eager.call, model=None)
+        self.variants = variants = replace(variants, compiled=gone)
+        compilation.reset_compiler()
+        samples.eager = timing.time_alone(variants.eager.call, self.workload.clock, self.spec)
+        return samples
 
     def time_as_published(self, threads: int) -> timing.Samples:
         """Times all eager, then all compiled calls, as the Transformers guide. `threads`: see `time_interleaved`."""
@@ -366,7 +393,10 @@ class Run:
     def check(self) -> None:
         """Compares outputs and predictions of eager and compiled; times the steps of a request around the model."""
         workload, variants = self.workload, self.variants
-        outputs, again = workload.outputs(variants.compiled.model), workload.outputs(variants.eager.model)
+        outputs = self.compiled_outputs
+        if outputs is None:
+            outputs = workload.outputs(variants.compiled.model)
+        again = workload.outputs(variants.eager.model)
         shares, fault = {}, ""
         if self.result.predictions is not None and (compiled := workload.predictions(outputs)) is not None:
             eager, task = self.result.predictions["eager"], BY_NAME[self.spec.task]
@@ -394,7 +424,9 @@ class Run:
             for name, profile in found.items():
                 self.add_to(name, profile=profile)
             if self.result.compilation is not None:
-                self.add_to("compilation", cuda_graphs=self.result.compilation.cuda_graphs.counted(found["compiled"]))
+                self.add_to(
+                    "compilation", cuda_graphs=self.result.compilation.cuda_graphs.with_counts(found["compiled"])
+                )
         with self.tolerate("The roofline could not be measured"):
             self.keep(roofline=profiling.roofline(self.workload))
 

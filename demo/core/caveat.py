@@ -9,6 +9,8 @@ WORDS = {
     "note": "{text}",
     "published": "Timed by the guide's recipe, eager first: a drift of the machine moves the speed-up beyond its "
     "interval, and there is no noise floor.",
+    "separate": "Eager and compiled do not fit in memory together, so they were timed one after the other. "
+    "A drift of the machine moves the speed-up beyond its interval, and there is no noise floor.",
     "compiles_itself": "The model calls torch.compile for a part of itself, in eager, too: the speed-up leaves it out.",
     "missing_weights": "Weights that the checkpoint lacks were initialised at random: {count} (first: {first}). "
     "Latency stands; predictions may mean nothing.",
@@ -49,8 +51,8 @@ WORDS = {
 }
 """Sentences of caveats by their keys. A {name} in a sentence stands for a value."""
 IMPORTANT = (
-    "note", "no_graph", "same_tensor", "not_compared", "growth", "subnormal", "missing_weights", "compiles_itself",
-    "narrow_vectors", "cudagraphs", "fallbacks", "breaks", "bos_twice", "eos_at_end", "not_counted"
+    "note", "no_graph", "same_tensor", "not_compared", "separate", "growth", "subnormal", "missing_weights",
+    "compiles_itself", "narrow_vectors", "cudagraphs", "fallbacks", "breaks", "bos_twice", "eos_at_end", "not_counted"
 )  # fmt: skip
 """Keys of the caveats that change what a speed-up means, most important first."""
 

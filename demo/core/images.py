@@ -101,7 +101,7 @@ def _decode(data: bytes, name: str) -> tuple[Image.Image, int | None]:
                 _check_shape(image.size, name)
                 if image.mode in ("I", "F"):
                     raise BadInput(f"'{name}' has 32 bits a pixel and no agreed white. Save it with 8 or 16 bits.")
-                deep, said = ";16" in f"{image.mode} {image.tile}", _white_said(image, data)
+                deep, said = ";16" in f"{image.mode} {image.tile}", _named_white(image, data)
                 upright, white = _upright(image), None
             if deep:
                 upright, white = _scale(upright, data, said)
@@ -141,7 +141,7 @@ def _upright(image: Image.Image) -> Image.Image:
 # 16 bits a channel
 
 
-def _white_said(image: Image.Image, data: bytes) -> int | None:
+def _named_white(image: Image.Image, data: bytes) -> int | None:
     """Returns a channel's largest value by the file: a TIFF's MaxSampleValue or a PNG's significant bits; else None."""
     if image.format == "TIFF":
         named = image.tag_v2.get(MAX_SAMPLE_VALUE)  # type: ignore[attr-defined]
@@ -156,7 +156,7 @@ def _white_said(image: Image.Image, data: bytes) -> int | None:
 
 
 def _scale(image: Image.Image, data: bytes, said: int | None) -> tuple[Image.Image, int | None]:
-    """Returns an upright picture of 16 bits a channel with 8 bits, and `ImageInfo.white`. `said`: see `_white_said`."""
+    """Returns an upright picture of 16 bits a channel with 8 bits, and `ImageInfo.white`. `said`: by `_named_white`."""
     colours = image.getbands()[:1] if image.mode.startswith(("I", "L")) else image.getbands()[:3]
     values = _sixteen_bits(image, data)[..., : len(colours)]
     largest, white, shown = int(values.max()), 65535, None

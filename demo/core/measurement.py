@@ -196,7 +196,7 @@ class CudaGraphs:
     reason: str = ""
     """Why not all kernels were in graphs, or why that is not known; else ''."""
 
-    def counted(self, profile: Profile) -> "CudaGraphs":
+    def with_counts(self, profile: Profile) -> "CudaGraphs":
         """Returns what is known once the kernels of a compiled call have been counted."""
         if self.state != "used" or profile.outside_graphs is None:
             return self

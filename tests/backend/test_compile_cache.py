@@ -1,5 +1,6 @@
 """Entries of inductor's cache that a kill, a full disk or a power cut has damaged."""
 
+import contextlib
 import errno
 import json
 import os
@@ -7,6 +8,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+import torch
 from torch.utils._filelock import FileLock
 
 from demo.backend import compile_cache
@@ -95,3 +97,33 @@ def test_a_cache_that_cannot_be_healed_is_replaced_for_the_run(entry: Path, tmp_
     healed = compile_cache.heal(ImportError(f"{entry}: file too short"), tmp_path, {entry.name})
     assert "cannot be removed (Read-only file system): this run compiled into an empty one" in str(healed)
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("found", [True, False], ids=["found in the cache", "of this compile"])
+def test_a_damaged_entry_costs_one_recompile(found: bool, entry: Path, tmp_path, monkeypatch) -> None:
+    """A failure over an entry that this very compile has made is the compiler's."""
+    compiles, caveats = [], []
+
+    def compile_model(cached: set[str]) -> str:
+        compiles.append(cached)
+        if len(compiles) == 1:
+            entry.write_bytes(WHOLE)
+            raise ImportError(f"{entry}: undefined symbol: gone")
+        return "a model"
+
+    if found:
+        entry.write_bytes(WHOLE)
+    else:
+        entry.with_suffix(".cpp").unlink()
+    monkeypatch.setattr(compile_cache, "cache_dir", lambda: str(tmp_path))
+    with contextlib.nullcontext() if found else pytest.raises(ImportError):
+        assert compile_cache.heal_and_retry(compile_model, tmp_path, caveats.append) == "a model"
+    assert (len(compiles), [caveat.key for caveat in caveats]) == ((2, ["cache_healed"]) if found else (1, []))
+
+
+def test_out_of_memory_is_not_the_caches_fault(entry: Path, tmp_path) -> None:
+    entry.write_bytes(WHOLE)
+    full = Mock(side_effect=torch.OutOfMemoryError(f"in {entry}"))
+    with pytest.raises(torch.OutOfMemoryError):
+        compile_cache.heal_and_retry(full, tmp_path, print)
+    assert full.call_count == 1 and entry.exists()

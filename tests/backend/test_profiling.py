@@ -70,17 +70,17 @@ def profile_of(*kernels: tuple[str, dict[str, int]]) -> Profile:
     ids=["by a replay", "as a graph's node", "inputs copied", "one outside", "no node", "launch unknown"],
 )
 def test_graphs_are_used_if_all_kernels_are_in_them(kernels: list[tuple[str, dict[str, int]]], state: str) -> None:
-    assert CudaGraphs("used", "not counted").counted(profile_of(*kernels)).state == state
+    assert CudaGraphs("used", "not counted").with_counts(profile_of(*kernels)).state == state
 
 
 def test_kernels_outside_of_graphs_are_counted_by_call() -> None:
-    reason = CudaGraphs("used").counted(profile_of(("a", REPLAYED), ("b", ALONE), ("c", ALONE))).reason
+    reason = CudaGraphs("used").with_counts(profile_of(("a", REPLAYED), ("b", ALONE), ("c", ALONE))).reason
     assert reason == "of 3 kernels a call 2 are launched outside of them"
 
 
 @pytest.mark.parametrize("known", [CudaGraphs("not asked"), CudaGraphs("skipped", "why")])
 def test_a_profile_leaves_graphs_that_were_not_used_alone(known: CudaGraphs) -> None:
-    assert known.counted(profile_of(("a", ALONE))) == known
+    assert known.with_counts(profile_of(("a", ALONE))) == known
 
 
 class Small(torch.nn.Module):
