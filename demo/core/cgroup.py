@@ -58,8 +58,8 @@ def _groups(controller: str) -> Iterator[Path]:
                 mounts[ROOT] = mounts[ROOT / "unified"] = PurePosixPath(path)
             elif controller in controllers.split(","):
                 mounts[ROOT / controller] = mounts[ROOT / controllers] = PurePosixPath(path)
-    for mount, path in mounts.items():
-        inside = path.relative_to("/") if path.is_absolute() and ".." not in path.parts else PurePosixPath()
+    for mount, own in mounts.items():
+        inside = PurePosixPath() if ".." in own.parts else own.relative_to("/")
         yield from (mount / part for part in (inside, *inside.parents))
 
 

@@ -29,9 +29,8 @@ LOOKS, LOOK_SECONDS = 3, 0.3
 def usable_cores() -> int:
     """Returns how many CPU cores this process may use, at least 1. A container's quota of 1.5 cores counts as 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(
-        1, math.floor(min(cores, cgroup.cpu_quota()))
-    )  # under a quota of 1.5 the kernel would pause two threads often
+    # Under a quota of 1.5 the kernel would pause two threads often.
+    return max(1, math.floor(min(cores, cgroup.cpu_quota())))
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,8 @@ import pytest
 
 from demo.core import cgroup
 
-V2, V1, HYBRID = (
-    "0::/user/app\n",
-    "4:memory:/docker/a\n2:cpu,cpuacct:/docker/a\n",
-    "2:cpu,cpuacct:/docker/a\n0::/user\n",
-)
+V2, V1 = "0::/user/app\n", "4:memory:/docker/a\n2:cpu,cpuacct:/docker/a\n"
+HYBRID = "2:cpu,cpuacct:/docker/a\n0::/user\n"
 
 
 @pytest.fixture

@@ -56,8 +56,8 @@ def test_what_misleads_a_reader_is_replaced(hidden: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "\u0645\u06cc\u200c\u062e",
-        "\u0930\u094d\u200d\u092f",
+        "\u06cc\u200c\u062e",
+        "\u094d\u200d\u092f",
         "\U0001f469\u200d\U0001f4bb",
         "\u2764\ufe0f\u200d\U0001f525",
     ],
@@ -68,7 +68,7 @@ def test_joiners_of_scripts_and_emoji_stay(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["pa\u200dypal", "\u0430\u200c\u0431", "\u200d", "\u0645\u200c\u200c", " \u200d"], ids=ascii
+    "text", ["a\u200db", "\u0430\u200c\u0431", "\u200d", "\u0645\u200c\u200c", " \u200d"], ids=ascii
 )
 def test_joiners_that_join_nothing_are_shown(text: str) -> None:
     assert "\N{REPLACEMENT CHARACTER}" in fmt.printable(text)
