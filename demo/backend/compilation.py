@@ -19,6 +19,7 @@ from torch._dynamo import utils as dynamo
 from torch._dynamo.utils import CompilationMetrics, counters, get_compilation_metrics
 from torch._inductor.codecache import CppPythonBindingsCodeCache
 from torch._inductor.cpu_vec_isa import pick_vec_isa
+from torch._inductor.triton_bundler import TritonBundler
 from torch.utils._filelock import FileLock
 
 from ..core.format import without_folders
@@ -68,12 +69,14 @@ class CompileLog:
     """Seconds of the instruction probe (see `separate_instructions`); 0.0 if it has not run since the log began."""
 
     def __init__(self, cached: Collection[str] = ()) -> None:
-        """`cached`: names of the files in the compile cache before the model's first compiled call."""
+        """`cached`: what the compile cache held before the model's first compiled call (see `remove_unfinished`)."""
         CompileLog.probe_seconds = 0.0
         counters.clear()
         dynamo.clear_compilation_metrics()
         dynamo.set_compilation_metrics_limit(MAX_METRICS)
         self.cached = cached
+        self._gpu_kernels: set[str] = set()
+        """Folders, in Triton's cache, of the kernels of this compile, whether it found or built them."""
         self._parts: dict[str, float] = {}
         self._recordings_before = cuda_graph_recordings()
         self._breaks = _Messages()
@@ -144,17 +147,30 @@ class CompileLog:
             return "off"
         return "cold" if misses else "warm"
 
+    @contextlib.contextmanager
+    def record_gpu_kernels(self) -> Iterator[None]:
+        """Records, while the `with` body runs, which kernels of Triton's cache a compile uses. `partly` needs them."""
+        original = TritonBundler.put
+
+        def put(kernel_hash: str, device: int) -> None:
+            self._gpu_kernels.add(kernel_hash)
+            original(kernel_hash, device)
+
+        with mock.patch.object(TritonBundler, "put", put):  # inductor calls it for each kernel, found or built
+            yield
+
     @property
     def partly(self) -> bool:
-        """Whether the compile cache spared the first call a part of its compile, but not all of it.
+        """Whether the compile cache spared the first call a part of its model's compile, but not all of it.
 
-        On a GPU any kernel in the cache counts as used, because inductor does not tell which ones it used.
+        Only kernels of this model count. What all models share on a CPU (the instruction probe, a precompiled header)
+        may come from the cache in any start.
         """
+        # Inductor loads a CPU's kernels from 'KEY.main.so'; the probe's libraries are named without 'main'.
         kernels = {f"{key}.main.so" for key in CppPythonBindingsCodeCache.cache}
-        if self.cache == "warm":
+        if self.cache == "warm":  # a cached graph brings its GPU kernels with it, those of a CPU are files of their own
             return bool(self.cached) and not kernels.issubset(self.cached)
-        others = (name for name in self.cached if name.endswith((".so", ".cubin")) and ".main." not in name)
-        return any(others) or not kernels.isdisjoint(self.cached)
+        return not (kernels | self._gpu_kernels).isdisjoint(self.cached)
 
     def compilation(self, spec: RunSpec, device: torch.device, first_call_seconds: float) -> Compilation:
         cache, cost = self.cache, self.cost(first_call_seconds)
@@ -248,7 +264,9 @@ def use_empty_cache(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> set[str]:
-    """Removes unfinished libraries from `folder`, inductor's cache (Linux). Returns the names of all files that remain.
+    """Removes unfinished libraries from `folder`, inductor's cache (Linux). Returns the names of what remains there.
+
+    These are the names of all files and, since Triton names a kernel's folder by its hash, of their folders.
 
     A killed linker or a full disk leaves such libraries, and inductor would load them. A locked library stays: another
     process is linking it. Other files need no check, because inductor writes them atomically.
@@ -261,7 +279,7 @@ def remove_unfinished(folder: Path) -> set[str]:
                 with FileLock(folder / "locks" / f"{file.name.partition('.')[0]}.lock", timeout=0):
                     file.unlink()
                     file.with_suffix(".cpp").unlink(missing_ok=True)
-    return {file.name for file in files if file.exists()}
+    return {name for file in files if file.exists() for name in (file.name, file.parent.name)}
 
 
 def _is_whole(library: Path) -> bool:
