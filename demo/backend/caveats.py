@@ -72,6 +72,9 @@ def of_noise(result: RunResult, unsettled: Sequence[str]) -> list[Caveat]:
     busy = result.others_share
     if busy is not None and busy > BUSY_CPU:
         found.append(Caveat("others", {"busy": fmt.percent(busy)}))
+    if result.host_disturbed and result.eager is not None:
+        shares = {"launching": result.eager.launch_share or 0.0, "taken": result.host_taken or 0.0}
+        found.append(Caveat("host_taken", {name: fmt.percent(share) for name, share in shares.items()}))
     if unsettled:
         found.append(Caveat("unsettled", {"variants": ", ".join(unsettled)}))
     return found + _of_gpu([sample.gpu for sample in result.machine_states if sample.gpu is not None])

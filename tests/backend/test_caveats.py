@@ -19,6 +19,13 @@ def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
     return HostSample(0.0, 0.0, GpuSample(clock, 1.98e9, **more))
 
 
+def waiting(launching: float, taken: float | None) -> dict[str, Any]:
+    """A run on a GPU: how much of an eager call is launching, and how much of the time others had its host."""
+    calls = measurement(0.002)
+    eager = dataclasses.replace(calls, device_seconds=(calls.median_seconds * (1 - launching),))
+    return {"eager": eager, "machine_states": (HostSample(0.5, None, None, None, taken),) * 2}
+
+
 BUSY = (HostSample(0.0, 0.2), HostSample(0.5, 0.4))
 WIDE = dataclasses.replace(measurement(0.001), wall_seconds=(0.001, 0.0012) * 20)
 
@@ -33,9 +40,20 @@ WIDE = dataclasses.replace(measurement(0.001), wall_seconds=(0.001, 0.0012) * 20
         ({"machine_states": (gpu(1.9e9), gpu(1.5e9))}, [], "between 1500 MHz and 1900 MHz while it was timed"),
         ({"machine_states": (gpu(1.2e9),)}, [], "and can be 1980 MHz"),
         ({"machine_states": (gpu(throttle_reasons=("thermal", "power")),)}, [], "(power, thermal)"),
+        (
+            waiting(0.5, 0.12),
+            [],
+            "for 50 % of a call, and for 12 % of the time other programs or machines",
+        ),
+        (waiting(0.2, 0.12), [], ""),
+        (waiting(0.5, 0.03), [], ""),
+        (waiting(0.5, None), [], ""),
         ({"machine_states": (HostSample(0.0, 0.02), gpu(), gpu(1.85e9))}, [], ""),
     ],
-    ids=["others", "wide", "unsettled", "GPU shared", "GPU's clock moved", "GPU's clock low", "GPU slowed", "quiet"],
+    ids=[
+        *("others", "wide", "unsettled", "GPU shared", "GPU's clock moved", "GPU's clock low", "GPU slowed"),
+        *("host taken", "host taken that nobody waits for", "host hardly taken", "host not known", "quiet"),
+    ],
 )
 def test_each_disturbance_has_a_sentence(known, unsettled, words):
     found = caveats.of_noise(ok_result(timing_seconds=1.0, **known), unsettled)

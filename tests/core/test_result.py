@@ -54,6 +54,30 @@ def test_the_verdict_looks_at_the_interval_for_a_rerun() -> None:
     assert within.basis == "within one process" and rerun.within == within.within
 
 
+def on_gpu(busy: float | None, **changes: Any) -> RunResult:
+    """A run on a GPU that has work for this share of an eager call; None: not measured."""
+    eager = measurement(0.002)
+    times = None if busy is None else (busy * eager.median_seconds,)
+    spec = RunSpec("shapes-vit", "image-classification", device="cuda")
+    return ok_result(spec=spec, eager=dataclasses.replace(eager, device_seconds=times), **changes)
+
+
+@pytest.mark.parametrize("busy", [0.9, 0.4, None])
+def test_on_a_gpu_one_process_is_not_said_to_hold_for_a_rerun(busy: float | None) -> None:
+    one = on_gpu(busy)
+    speedup = dataclasses.replace(one, spread=one.assumed_spread).speedup
+    assert speedup.basis == "within one process"
+    assert (speedup.low, speedup.high) == (one.speedup.low, one.speedup.high)
+
+
+@pytest.mark.parametrize(("busy", "wide"), [(0.9, 0.1), (0.4, 0.4), (None, 0.4)])
+def test_processes_differ_more_where_eager_waits_for_its_host(busy: float | None, wide: float) -> None:
+    """Eager of one model took 1.77 times as long in one process on an H200 as in the next."""
+    one = on_gpu(busy)
+    two = dataclasses.replace(one, earlier=(ProcessResult("1", one.own_figures),), spread=one.assumed_spread)
+    assert two.speedup.basis == "repeats" and (two.speedup.half_width > wide) == (wide > 0.1)
+
+
 def test_a_run_that_recompiled_while_timing_has_no_verdict() -> None:
     void = ok_result(compilation=Compilation(5.5, "cold", 2, recompiles_while_timing=1))
     assert void.speedup.verdict == "unsure" and void.as_processes() == ()
