@@ -3,8 +3,8 @@
     python3 -m tools.gpu_package_crash
 
 Each line has an exit code and how far the process came. A negative code is the signal: -4 SIGILL (an instruction that
-this processor lacks), -6 SIGABRT, -11 SIGSEGV. The first lines call `std::regex`, in which the package crashed, without any
-package. On a CPU only these and the CPU's package run. Needs g++.
+this processor lacks), -6 SIGABRT, -11 SIGSEGV. The first lines call `std::regex`, in which the package crashed, without
+any package. On a CPU only these and the CPU's package run. Needs g++.
 """
 
 import os
