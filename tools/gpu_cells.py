@@ -149,12 +149,12 @@ class Cell(Run):
             self.ahead(**self.workload.batch)
 
     def compile_in_process(self, cached: set[str]) -> Variant:
-        """Warms up what was compiled ahead. Its compile cost is none: other groups compiled beside it."""
+        """Warms up what was compiled ahead. It has no compile cost: other groups compiled beside it."""
         call = self.workload.call(self.ahead)
         min_calls = timing.min_warmup_calls(self.spec, self.workload.device)
         warmup = self.warm_up("compiled", call, min_calls=min_calls, first_call_ended=self.log.first_call_ended)
         found = self.log.compilation(self.spec, self.workload.device, warmup[0])
-        self.first_compilation = dataclasses.replace(found, cold=None, warm=None, recompiles=())
+        self.first_compilation = dataclasses.replace(found, cold=None, warm=None, partly=True, recompiles=())
         return Variant(call, warmup, self.ahead)
 
     def time_until_undisturbed(self) -> timing.Samples:
@@ -225,6 +225,7 @@ class Modes:
                 self._time(good)
             for cell in self.cells:
                 cell.attempt(cell.time)
+            for cell in self.cells:
                 examine = (functools.partial(cell.examine, name) for name in ("eager", "compiled"))
                 cell.attempt(*examine, cell.check, cell.explain)
         return [cell.result_so_far() for cell in self.cells]

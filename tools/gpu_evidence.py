@@ -53,9 +53,11 @@ from typing import Any
 NVML_CHECK = "PYTORCH_NVML_BASED_CUDA_CHECK"
 os.environ.setdefault(NVML_CHECK, "1")  # a look for a GPU must not start CUDA: the groups are forked
 CACHE = Path("/dev/shm/worth-compiling-evidence")
-if CACHE.parent.is_dir() and os.access(CACHE.parent, os.W_OK):
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE))
-os.environ.setdefault("TRITON_STORE_BINARY_ONLY", "1")  # a tenth of the files: the rest is for debugging kernels
+"""The compile cache of a call, in memory."""
+if __name__ == "__main__":
+    if os.access(CACHE if CACHE.exists() else CACHE.parent, os.W_OK):
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE))
+    os.environ.setdefault("TRITON_STORE_BINARY_ONLY", "1")  # the rest of a kernel's files is for its debugging
 
 from demo.backend import compilation, machine_probe
 from demo.core import catalog, format as fmt

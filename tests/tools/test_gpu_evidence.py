@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from support.samples import GPU, measurement, ok_result, text_result
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from demo.backend import timing
 from demo.core.options import RunSpec
@@ -36,7 +37,8 @@ def book_of(folder: Path, *records: dict[str, Any]) -> Book:
 def test_the_quick_mode_goes_on_where_it_was_broken_off(tmp_path, capsys, monkeypatch) -> None:
     asked = [str(tmp_path), "--quick", "--checkpoints", "shapes-vit", "--steps"]
     command = [sys.executable, "-m", "tools.gpu_evidence", *asked, "table"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=540)
+    usual = os.environ | {"TORCHINDUCTOR_CACHE_DIR": cache_dir()}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=540, env=usual)
     assert done.returncode == 0 and "complete" in done.stdout, done.stderr
     before = (tmp_path / "cells.jsonl.gz").read_bytes()
     monkeypatch.setattr(gpu_evidence, "_end_after", lambda seconds: None)  # it would take this process's signals
