@@ -9,11 +9,14 @@ from ..core import format as fmt, stats
 from ..core.caveat import Caveat
 from ..core.cores import BUSY_CPU
 from ..core.machine import GpuSample
+from ..core.options import RunSpec
 from ..core.result import RunResult
 from .workload import Variants, Workload, tensors
 
 WIDE_SPREAD = 0.10
 CLOCK_CHANGE = 0.10
+MULTIPROCESSORS = 68
+"""Fewest multiprocessors of a GPU on which inductor tries kernels for matrix products: its `is_big_gpu`."""
 LOW_CLOCK = 0.75
 """A mean GPU clock below this share of the card's highest clock is a caveat: nvbench discards such measurements."""
 
@@ -34,6 +37,14 @@ def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
         if before and before == identities(tensors(variant.call())):
             repeated.append(name)
     return [Caveat("same_tensor", {"variant": name}) for name in repeated]
+
+
+def of_device(spec: RunSpec, device: torch.device) -> list[Caveat]:
+    """Returns a caveat if the GPU is too small for what the mode asks for: inductor then leaves it out silently."""
+    if device.type != "cuda" or not spec.mode.startswith("max-autotune"):
+        return []
+    count = torch.cuda.get_device_properties(device).multi_processor_count
+    return [Caveat("small_gpu", {"mode": spec.mode, "count": count})] if count < MULTIPROCESSORS else []
 
 
 def of_timing(result: RunResult) -> list[Caveat]:

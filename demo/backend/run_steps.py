@@ -134,7 +134,7 @@ class Run:
         self.workload = tasks.load(self.spec, self.job.seen_file, lambda image: self.keep(image=image))
         device, self.observer = self.workload.device, Observer(self.workload.device)
         self.keep(environment=machine_probe.environment(device))
-        self.caveats += self.workload.caveats
+        self.caveats += [*self.workload.caveats, *caveats.of_device(self.spec, device)]
         if self.spec.weights == "random":
             self.caveats.append(Caveat("random_weights"))
         self.enter("prepare", 0.08)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from demo.backend import caveats
 from demo.backend.workload import Variant, Variants
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, GraphBreak
+from demo.core.options import RunSpec
 
 
 def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
@@ -58,6 +60,24 @@ WIDE = dataclasses.replace(measurement(0.001), wall_seconds=(0.001, 0.0012) * 20
 def test_each_disturbance_has_a_sentence(known, unsettled, words):
     found = caveats.of_noise(ok_result(timing_seconds=1.0, **known), unsettled)
     assert [words in str(caveat) for caveat in found] == [True] * bool(words)
+
+
+@pytest.mark.parametrize(
+    ("device", "mode", "count", "said"),
+    [
+        ("cuda", "max-autotune", 40, True),
+        ("cuda", "max-autotune-no-cudagraphs", 40, True),
+        ("cuda", "max-autotune", 132, False),
+        ("cuda", "default", 40, False),
+        ("cpu", "max-autotune", 40, False),
+    ],
+)
+def test_a_gpu_too_small_for_the_mode_is_named(device: str, mode: str, count: int, said: bool, monkeypatch) -> None:
+    gpu = SimpleNamespace(multi_processor_count=count)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: gpu)
+    spec = RunSpec("shapes-vit", "image-classification", device=device, mode=mode)
+    found = caveats.of_device(spec, torch.device(device))
+    assert ["too few multiprocessors (40) for " + mode in str(one) for one in found] == [True] * said
 
 
 def compiled(graphs: int, **known: Any) -> dict[str, Any]:
