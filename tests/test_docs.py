@@ -25,9 +25,9 @@ each_page = pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: str(pag
 
 COMMANDS = {
     "run": ("command-line.md", "run"),
-    "list": ("command-line.md", "list, doctor, serve"),
-    "doctor": ("command-line.md", "list, doctor, serve"),
-    "serve": ("command-line.md", "list, doctor, serve"),
+    "list": ("command-line.md", "list, doctor, page"),
+    "doctor": ("command-line.md", "list, doctor, page"),
+    "page": ("command-line.md", "list, doctor, page"),
     "history": ("command-line.md", "history"),
     "published": ("command-line.md", "published"),
     "script": ("command-line.md", "script"),

@@ -53,9 +53,9 @@ class ProgressLine:
 
 
 @contextmanager
-def progress_line(stopped: str) -> Iterator[ProgressLine]:
-    """Yields a line of progress on standard error and clears it at the end. After Ctrl-C it says `stopped`."""
-    line = ProgressLine(sys.stderr)
+def progress_line(stopped: str, line: ProgressLine | None = None) -> Iterator[ProgressLine]:
+    """Yields `line`, by default on standard error, and clears it at the end. After Ctrl-C it says `stopped`."""
+    line = line or ProgressLine(sys.stderr)
     try:
         yield line
     except KeyboardInterrupt:
