@@ -47,7 +47,7 @@ def test_measuring_leaves_the_module_of_the_caller_as_it_is(run_example):
 def test_a_notebook_shows_an_answer_without_a_network(run_example):
     html = run_example["answer"]._repr_html_()
     assert "Sequential" in html
-    assert not re.search(r"""(src|href)=|url\(|@import""", html)
+    assert not re.search(r"""(src|href)=|url\((?!#)|@import""", html)
 
 
 class Locked(torch.nn.Linear):
@@ -104,7 +104,7 @@ def test_the_wheel_runs_in_a_folder_with_a_package_of_the_same_name(installed: P
     data = {"PYTHONPATH": str(installed), "WORTH_COMPILING_DATA": str(tmp_path / "data")}
     command = [sys.executable, "-P", "-m", "worth_compiling", "run", "--model", "demo.models:build", "--json"]
     command += ["--iterations", "20"]
-    done = subprocess.run(command, cwd=folder, env=os.environ | data, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, env=os.environ | data, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["status"] == "ok"
     assert "worth-compiling history" in done.stderr
