@@ -27,7 +27,7 @@ from .core.result import Failure, RunResult
 from .present import race, verdict
 from .runs.runner import Runner
 from .store.history import History
-from .sweep.best_table import BestTable
+from .sweep.best_table import BestTable, Way
 from .sweep.best_way import MINUTES, Search
 from .sweep.run_grid import Done, Timing
 
@@ -95,8 +95,8 @@ class BestAnswer:
     """The ways to run a model, ranked. `print` gives the report of the command line."""
 
     table: BestTable
-    complete: bool
-    """Whether everything was tried within the time."""
+    missing: list[tuple[Way, bool]]
+    """The ways still to run when the time was up, each with whether it had run before; [] if all was tried."""
 
     @property
     def winner(self) -> Answer | None:
@@ -105,7 +105,7 @@ class BestAnswer:
         return Answer(row.result) if row is not None and row.result is not None else None
 
     def __str__(self) -> str:
-        return best_command.best_report(self.table, self.complete)
+        return best_command.best_report(self.table, self.missing)
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
@@ -161,7 +161,7 @@ def best(
                         line.say(best_command.line_so_far(search, event))
                     elif isinstance(event, Timing):
                         line.show(event.progress)
-    return BestAnswer(search.table(), search.complete)
+    return BestAnswer(search.table(), search.missing)
 
 
 def _spec(name: str, task: str | None, allowed: Iterable[str], options: dict[str, Any]) -> RunSpec:
