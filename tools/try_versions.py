@@ -44,12 +44,12 @@ def try_pair(python: Path, caches: Path, tests: list[str]) -> list[str]:
     """Returns the cells of a row: what the tests and the default run said, and how long both took."""
     variables = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(caches / "cache"), "WORTH_COMPILING_DATA": str(caches)}
     started = time.perf_counter()
-    command = [python, "-m", "pytest", "--quiet", "--durations=0", "--durations-min=600", *tests]
+    command = [str(python), "-m", "pytest", "--quiet", "--durations=0", "--durations-min=600", *tests]
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
     lines = done.stdout.strip().splitlines() or [done.stderr.strip()]
     print(*lines[-40:], sep="\n", file=sys.stderr)
     failed = [line.split(" - ")[0].removeprefix("FAILED tests/") for line in lines if line.startswith("FAILED")]
-    run = [python, "-m", "demo", "run", "--json"]
+    run = [str(python), "-m", "demo", "run", "--json"]
     answer = subprocess.run(run, cwd=ROOT, env=variables, capture_output=True, text=True)
     result = json.loads(answer.stdout) if answer.returncode == 0 else None
     said = f"{result['speedup']['low']:.2f} to {result['speedup']['high']:.2f}×" if result else answer.stderr[-200:]
