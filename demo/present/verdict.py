@@ -189,7 +189,7 @@ def basis(found: Comparison) -> str:
     within = found.basis == "within one process"
     processes = "within one process" if within else f"from {fmt.count(found.processes, 'process')}"
     if found.widened_by == "machine":
-        return f"{processes}, each end moved out by a factor of {TAKEN_FACTOR:g}, because other programs took cores"
+        return f"{processes}, with a factor of {TAKEN_FACTOR:g} at each end for taken cores"
     if within:
         return f"{processes}: a rerun may lie outside"
     if found.widened_by == "control":

@@ -119,10 +119,10 @@ APART = measurement(0.0023)
     [
         ({}, "from 1 process, including about 2.5 % between processes"),
         ({"control_times": APART}, "from 1 process, as wide as eager differed from itself: 15 %"),
-        ({"machine_states": BUSY}, "from 1 process, each end moved out by a factor of 1.75, because"),
+        ({"machine_states": BUSY}, "from 1 process, with a factor of 1.75 at each end for taken cores"),
         (
             {"machine_states": BUSY, "spread": None},
-            "within one process, each end moved out by a factor of 1.75, because",
+            "within one process, with a factor of 1.75 at each end for taken cores",
         ),
         (
             {"control_times": APART, "compiled": measurement(0.002), "spread": Spread("assumed", 0.001)},
