@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from support.samples import BOXES, SEGMENTS, failed_result, full_result, measurement, ok_result, text_result
 
+from demo.core import stats
 from demo.core.caveat import note
-from demo.core.comparison import ProcessFigure, ProcessResult, Spread
+from demo.core.comparison import ASSUMED_FIRST_CALLS, ProcessFigure, ProcessResult, Spread
 from demo.core.machine import HostSample
-from demo.core.measurement import Compilation, Measurement, Profile, StartUp
+from demo.core.measurement import Compilation, CompileCost, Measurement, Profile, StartUp
 from demo.core.options import RunSpec
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import Failure, RunResult
@@ -140,6 +141,15 @@ def test_a_first_call_is_pooled_over_equal_runs_of_the_same_cache() -> None:
     assert once.starts["cold"].seconds == 5.5
     assert again.starts.keys() == {"cold"} and again.starts["cold"].seconds == pytest.approx((22 * 11 * 5.5) ** (1 / 3))
     assert again.break_even("cold").calls == pytest.approx(2 * once.break_even("cold").calls, rel=0.01)
+
+
+def test_a_warm_start_has_a_spread_of_its_own() -> None:
+    both = Compilation(20.0, "cold", 1, cold=CompileCost(20.0, {}), warm=CompileCost(20.0, {}))
+    starts = ok_result(compilation=both).starts
+    for state, start in starts.items():
+        spread = ASSUMED_FIRST_CALLS[state]
+        assert start == stats.pooled_duration([20.0], spread.deviation, spread.freedom)
+    assert starts["cold"] != starts["warm"]
 
 
 def test_the_calls_to_pay_know_the_spread_of_first_calls() -> None:
