@@ -29,12 +29,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def publish(name: str, title: str, text: str) -> None:
-    """Prints the text and keeps it as `benchmarks/results/NAME.md`."""
+def publish(name: str, title: str, text: str, room: str = "benchmarks") -> None:
+    """Prints the text and keeps it as `benchmarks/results/NAME.md`. The script is `room`/NAME.py."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    whole = (
-        f"# {title}\n\n`python -m benchmarks.{name}` on {machine()}; load average at the end {load:.1f}.\n\n{text}\n"
-    )
+    whole = f"# {title}\n\n`python -m {room}.{name}` on {machine()}; load average at the end {load:.1f}.\n\n{text}\n"
     print(whole)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.md").write_text(whole, encoding="utf-8")

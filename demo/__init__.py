@@ -1,6 +1,24 @@
-"""Worth Compiling? A live answer to whether `torch.compile` is worth it for a vision model."""
+"""Worth Compiling? A live answer to whether `torch.compile` is worth it for a model.
+
+`measure` and `best` are the Python API; see `library.py`.
+"""
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 if sys.platform == "win32":  # before anything imports fcntl
     sys.exit("Worth Compiling? runs on Linux and macOS. On Windows use WSL: https://learn.microsoft.com/windows/wsl.")
+
+if TYPE_CHECKING:
+    from .library import Answer, BadInput, BestAnswer, PaysAfter, best, measure
+
+__all__ = ["Answer", "BadInput", "BestAnswer", "PaysAfter", "best", "measure"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the Python API at its first use, because a worker needs none of it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import library
+
+    return getattr(library, name)

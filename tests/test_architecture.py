@@ -2,8 +2,10 @@
 
 import ast
 import functools
+import itertools
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -20,7 +22,7 @@ FLOORS = (
     {"sweep"},
     {"ui"},
     {"cli"},
-    {"__main__", "app"},
+    {"__main__", "app", "library"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
@@ -77,7 +79,7 @@ def test_imports_point_down_only() -> None:
         room = _room(file)
         # backend is started by name, in a process of its own: no other room imports it
         lower = {name for name, floor in FLOOR_OF.items() if floor < max(1, FLOOR_OF.get(room, 0))} - {"backend"}
-        assert _rooms_imported(file) <= (set() if room == "__init__" else lower), file
+        assert _rooms_imported(file) <= ({"library"} if room == "__init__" else lower), file
 
 
 def test_no_file_imports_itself_through_others() -> None:
@@ -166,6 +168,22 @@ def test_requirements_are_exact_and_neither_torchvision_nor_timm_is_among_them()
     for name in ["requirements.txt", "requirements-dev.txt", "requirements-sweep.txt"]:
         assert all(re.fullmatch(r"\d+(\.\d+)*", version) for version in pins(name).values())
         assert pins(name).keys().isdisjoint({"torchvision", "torchaudio", "timm"})
+
+
+def test_the_package_admits_the_versions_that_the_project_pins() -> None:
+    """An extra, such as `page`, brings what the command line does not need."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    asked = {
+        one.name.replace("-", "_"): one
+        for one in map(Requirement, [*project["dependencies"], *itertools.chain(*extras.values())])
+    }
+    fixed = {
+        name.replace("-", "_"): pin for name, pin in (pins("requirements.txt") | pins("requirements-sweep.txt")).items()
+    }
+    assert {
+        name for name, pin in fixed.items() if name not in asked or not asked[name].specifier.contains(pin)
+    } == set()
 
 
 def test_every_library_that_the_program_imports_is_required() -> None:

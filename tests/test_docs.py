@@ -25,9 +25,9 @@ each_page = pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: str(pag
 
 COMMANDS = {
     "run": ("command-line.md", "run"),
-    "list": ("command-line.md", "list, doctor, serve"),
-    "doctor": ("command-line.md", "list, doctor, serve"),
-    "serve": ("command-line.md", "list, doctor, serve"),
+    "list": ("command-line.md", "list, doctor, page"),
+    "doctor": ("command-line.md", "list, doctor, page"),
+    "page": ("command-line.md", "list, doctor, page"),
     "history": ("command-line.md", "history"),
     "published": ("command-line.md", "published"),
     "script": ("command-line.md", "script"),
@@ -93,8 +93,8 @@ def test_the_front_matter_fits_the_project() -> None:
 # ---- every page
 
 
-def test_the_pages_have_at_most_13_500_words() -> None:
-    assert sum(len(_read(page).split()) for page in PAGES) <= 13_500
+def test_the_pages_have_at_most_16_000_words() -> None:
+    assert sum(len(_read(page).split()) for page in PAGES) <= 16_000
 
 
 @pytest.mark.parametrize(
@@ -226,5 +226,5 @@ def test_the_picture_of_the_rooms_is_that_of_the_imports() -> None:
     picture = re.search(r"^```text\n(.*?)^```", _text("architecture.md"), re.MULTILINE | re.DOTALL)
     floors: dict[int, set[str]] = {}
     for number, line in re.findall(r"^ +(\d) (.*)$", picture[1], re.MULTILINE):
-        floors.setdefault(int(number), set()).update(re.findall(r"(?<=demo/)\w+|app(?=\.py)", line))
+        floors.setdefault(int(number), set()).update(re.findall(r"(?<=demo/)\w+|app(?=\.py)|library(?=\.py)", line))
     assert floors == {number: rooms for number, rooms in enumerate(FLOORS, 1)}

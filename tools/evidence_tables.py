@@ -2,13 +2,15 @@
 
     python3 -m tools.evidence_tables FOLDER      make the project's own tables of it
 
-That command writes a short table for readers, benchmarks/results/gpu_evidence.md, and adds the rows of the guide's
-table to the device's file in assets/measured/.
+That command writes a short table for readers, benchmarks/results/gpu_evidence.md, adds the rows of the guide's table to
+the device's file in assets/measured/, and puts all raw times beside it.
 """
 
 import argparse
+import dataclasses
 import gzip
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,13 +18,22 @@ from typing import Any
 
 from demo.core import format as fmt, stats
 from demo.core.files import replacing
-from demo.core.options import BadInput
+from demo.core.options import BadInput, RunSpec
 from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.result_json import from_json
 from demo.present import markdown, naming, verdict
 from demo.store import export
 from tools.measured_table import add_measured, table_of
 
+MEASURED = "../../assets/measured"
+"""The folder of the rows, as a page in benchmarks/results links it."""
+TABLES = {
+    "table": "The table, float32 without TF32",
+    "processes": "The same in further processes",
+    "formats": "Other number formats",
+    "autotune": "Mode max-autotune",
+}
+"""The title of each step's table in the summary."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -66,16 +77,14 @@ def result_of(record: dict[str, Any]) -> RunResult:
 
 
 def row(record: dict[str, Any]) -> dict[str, Any]:
-    """A cell as a line of cells.csv: the columns of an export, the guide's recipe, and the profiler's figures."""
-    result, recipe = result_of(record), record["recipe"] or {}
-    line = {"step": record["step"], **export.row(result), "recipe_calls": recipe.get("calls")}
+    """A cell as a line of cells.csv: the columns of an export, and the profiler's figures."""
+    result = result_of(record)
+    line = {"step": record["step"], **export.row(result)}
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
-        seconds, profile = recipe.get(f"{name}_seconds"), side.profile if side else None
         line |= {
-            f"{name}_recipe_ms": seconds and seconds * 1e3,
-            f"{name}_kernels": profile and profile.kernels,
+            f"{name}_kernels": side and side.profile and side.profile.kernels,
             f"{name}_busy_share": side and side.busy_share,
-            f"{name}_roofline_share": side and result.roofline_share(side),
+            f"{name}_launch_share": side and side.launch_share,
         }
     return line
 
@@ -94,8 +103,17 @@ def write_tables(folder: Path, book: Book, commit: str | None) -> None:
 
 
 def _tables(book: Book) -> list[RunResult]:
-    """The guide's table as it was measured, mode max-autotune included."""
-    return [result_of(record) for record in (*book.of("table"), *book.of("autotune"))]
+    """The guide's table as it was measured, in all modes and number formats, each cell over all of its processes."""
+    pooled: dict[RunSpec, RunResult] = {}
+    for record in [one for step in ("table", "processes", "formats", "autotune") for one in book.of(step)]:
+        result = result_of(record)
+        spec = dataclasses.replace(result.spec, profile="auto")  # a repetition is not profiled
+        if (before := pooled.get(spec)) is None:
+            pooled[spec] = result
+        elif result.status == "ok":
+            earlier = before.as_processes()
+            pooled[spec] = dataclasses.replace(result, earlier=earlier, spread=result.assumed_spread)
+    return list(pooled.values())
 
 
 def summary(book: Book, commit: str | None) -> str:
@@ -105,11 +123,11 @@ def summary(book: Book, commit: str | None) -> str:
     if tests := book.of("tests"):
         failed = "".join(f" {one['test']}: {one['said']}." for one in tests if one["said"] != "passed")
         parts.append(f"`tests/gpu`: {len(tests)} functions were called.{failed or ' All passed.'}\n")
-    for step, title in (("table", "The table, float32 without TF32"), ("autotune", "Mode max-autotune")):
+    for step, title in TABLES.items():
         if cells := book.of(step):
             parts += [f"## {title}\n", _cells_table(cells), ""]
-    for section in filter(None, (_text(book), _repeat(book))):
-        parts += [section, ""]
+    if text := _text(book):
+        parts += [text, ""]
     return "\n".join(parts)
 
 
@@ -154,36 +172,28 @@ def _text_table(records: Sequence[dict[str, Any]]) -> str:
 
 
 def _by_batch_and_mode(book: Book) -> list[tuple[tuple[int, str], list[RunResult]]]:
+    """The results by batch size, and by mode with its number format unless that is float32."""
     groups: dict[tuple[int, str], list[RunResult]] = {}
     for result in _tables(book):
-        groups.setdefault((result.spec.batch_size, result.spec.mode), []).append(result)
+        spec = result.spec
+        mode = spec.mode if spec.dtype == "float32" else f"{spec.mode}, {spec.dtype}"
+        groups.setdefault((spec.batch_size, mode), []).append(result)
     return sorted(groups.items())
-
-
-def _repeat(book: Book) -> str:
-    results = [result_of(record) for record in book.of("repeat")]
-    speedups = [result.speedup for result in results if result.status == "ok" and result.speedup]
-    if not speedups:
-        return ""
-    verdicts = {one.verdict for one in speedups}
-    ratios = [one.ratio for one in speedups]
-    return (
-        f"## The same cell again\n\n{results[0].spec.checkpoint}, batch 1, default: {len(speedups)} runs of "
-        f"{len(results)} gave {' and '.join(sorted(verdicts))}; speed-up {min(ratios):.3f} to {max(ratios):.3f}×."
-    )
 
 
 # The project's own tables
 
 
 def short_table(book: Book, commit: str | None, rows: str) -> str:
-    """The speed-ups by checkpoint and mode, with their means. `rows` is the path of the file with all rows."""
+    """The speed-ups by checkpoint and mode, with their means. `rows` is the name of the file with all rows."""
     texts, groups = book.of("text"), dict(_by_batch_and_mode(book))
     modes = list(dict.fromkeys(mode for _, mode in groups))
     cells: dict[tuple[int, str], dict[str, str]] = {}
     for (batch, mode), results in groups.items():
         for result in results:
             speedup = verdict.speedup_in_full(result) if result.status == "ok" else ""
+            if speedup:
+                speedup += f", {fmt.count(len(result.earlier) + 1, 'process')}"
             cells.setdefault((batch, result.spec.checkpoint), {})[mode] = speedup or naming.status(result).lower()
         ratios = [result.speedup.ratio for result in results if result.status == "ok" and result.speedup]
         mean = f"{stats.geometric_mean(ratios):.2f}× over {len(ratios)}" if ratios else "none"
@@ -197,8 +207,10 @@ def short_table(book: Book, commit: str | None, rows: str) -> str:
             "",
             *_machine(book, commit),
             "",
-            "torch.compile against eager in float32 without TF32, random weights, by this project's protocol "
-            f"(`python3 -m tools.gpu_evidence`). Every row, with its interval: [{Path(rows).name}]({rows}).",
+            "torch.compile against eager, in float32 without TF32 unless a column says otherwise, with random weights, "
+            "by this project's protocol (`python3 -m tools.gpu_evidence`). Eager depends on its host: only cells of "
+            f"three processes and more may be compared. Every row: [{rows}]({MEASURED}/{rows}), all raw times: "
+            f"[{raw_times(rows)}]({MEASURED}/{raw_times(rows)}).",
             "",
             *lines,
             "",
@@ -207,8 +219,16 @@ def short_table(book: Book, commit: str | None, rows: str) -> str:
     )
 
 
+def raw_times(rows: str) -> str:
+    """The name of the file with everything that was measured, beside the file `rows`."""
+    return f"{Path(rows).stem}.jsonl.gz"
+
+
 def publish(folder: Path, root: Path = ROOT) -> list[Path]:
-    """Writes both tables below `root` and returns their paths. Raises BadInput unless the results are of one GPU."""
+    """Writes both tables and the raw times below `root`, and returns their paths.
+
+    Raises BadInput unless the results are of one GPU.
+    """
     path = folder / "cells.jsonl.gz"
     if not path.exists():
         raise BadInput(f"{folder} holds no evidence: python3 -m tools.gpu_evidence {folder} makes some.")
@@ -221,8 +241,10 @@ def publish(folder: Path, root: Path = ROOT) -> list[Path]:
     table = root / "benchmarks" / "results" / "gpu_evidence.md"
     add_measured(results, rows, commit or "")
     table.parent.mkdir(parents=True, exist_ok=True)
-    table.write_text(short_table(book, commit, f"../../assets/measured/{rows.name}"), encoding="utf-8")
-    return [rows, table]
+    table.write_text(short_table(book, commit, rows.name), encoding="utf-8")
+    raw = rows.with_name(raw_times(rows.name))
+    shutil.copyfile(path, raw)
+    return [rows, table, raw]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

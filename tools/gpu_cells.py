@@ -1,25 +1,26 @@
-"""Cells of the evidence on a GPU: each is a run of `demo.backend` in a process of its own.
+"""Groups of cells of the evidence on a GPU: a process for a checkpoint and a batch size, with all modes and one eager.
 
-1. The processes are forked after torch and transformers have been imported.
-2. Compiling needs a core, so the cells of a lot load and compile side by side, up to the first call of the compiled
-   code. On the GPU they take turns.
-3. Timing needs a quiet machine, so they then run one after another: autotuning, warm-up, timing, profile. The waiting
-   cells hold their weights on the GPU, and a result counts them as other processes there.
-4. A cell whose compile ahead failed starts over in its turn.
+1. The processes are forked after torch and transformers have been imported. Random weights are made on the GPU.
+2. Compiling needs a core, so the groups of a wave load and compile side by side, up to the first call of the compiled
+   code. On the GPU they take turns. Mode reduce-overhead finds the kernels that mode default has just compiled.
+3. Timing needs a quiet machine, so the groups that are ready are then timed one after another, in blocks of eager, each
+   mode, each mode backwards, eager. One eager serves all modes. The waiting groups hold their weights on the GPU, and a
+   result counts them as other processes there.
+4. Text models and mode max-autotune, which times kernels to choose among them, run as usual, alone in their turn.
 """
 
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import json
 import os
 import select
 import signal
-import statistics
 import time
 import traceback
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,126 +33,274 @@ import torch  # isort: skip
 from PIL import Image
 from torch._inductor.output_code import CompiledFxGraph
 
-from demo.backend import timing
+from demo.backend import failures, models, profiling, timing
 from demo.backend.messages import Events, Job
 from demo.backend.run_steps import Run
-from demo.backend.workload import Variant
+from demo.backend.workload import Variant, Workload
 from demo.core import format as fmt
 from demo.core.caveat import note
-from demo.core.options import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
+from demo.core.options import TEXT_GENERATION, RunSpec
 from demo.core.result import Failure, RunResult, Status
 from demo.core.result_json import to_json
 from tools import gpu_turns
 
-READY_SECONDS = 330.0
-TURN_SECONDS = 150.0
-AUTOTUNE_SECONDS = TEXT_SECONDS = 180.0
+READY_SECONDS = 150.0
+"""Limit of a group's compile ahead."""
+TURN_SECONDS = 40.0
+ALONE_SECONDS = 180.0
 CPU_SECONDS = 240.0
-"""Limits of a cell's turn; `READY_SECONDS` limits the compile ahead."""
-RECIPE_SECONDS = 1.5
-"""Limit for the guide's 300 calls of one variant. The number of calls is kept with them."""
-MIN_RECIPE_CALLS = 10
+"""Limits of a group's turn, by `Group.turn_seconds`."""
+TURN_GUESS = 5.0
+"""Guessed seconds of a turn, by which the compile ahead ends early enough for what is ready to be timed."""
+PLAN = timing.Plan(precision=0.02, min_seconds=0.25, max_seconds=0.8, longest_seconds=1.2)
+"""When the timing of one mode ends. A group with two modes has twice these seconds."""
+DEVICE_SECONDS = 0.2
+"""Limit for the GPU's own clock, which `demo.backend.profiling` would read for a second."""
 DIE_WITH_PARENT = 1
 """Linux's PR_SET_PDEATHSIG."""
 
 
 @dataclass(frozen=True)
-class Task:
-    """One cell of one step. `round` tells repetitions apart."""
+class Group:
+    """The cells of one process: runs that differ in their mode only. `round` tells repetitions apart."""
 
     step: str
-    spec: RunSpec
+    specs: tuple[RunSpec, ...]
     round: int = 0
 
-    @property
-    def key(self) -> str:
-        spec = self.spec
+    def key(self, spec: RunSpec) -> str:
         return "|".join((spec.checkpoint, str(spec.batch_size), spec.mode, spec.dtype, self.step, str(self.round)))
 
     @property
+    def name(self) -> str:
+        spec = self.specs[0]
+        return f"{spec.checkpoint}, batch {spec.batch_size}, {spec.dtype}, {' and '.join(s.mode for s in self.specs)}"
+
+    @property
+    def alone(self) -> bool:
+        """Whether its one cell compiles in its turn, as in any other run."""
+        spec = self.specs[0]
+        return spec.mode.startswith("max-autotune") or spec.task == TEXT_GENERATION
+
+    @property
     def turn_seconds(self) -> float:
-        if self.spec.device == "cpu":
+        if self.specs[0].device == "cpu":
             return CPU_SECONDS
-        if self.step == "text":
-            return TEXT_SECONDS
-        return AUTOTUNE_SECONDS if self.spec.mode.startswith("max-autotune") else TURN_SECONDS
+        return ALONE_SECONDS if self.alone else TURN_SECONDS
 
 
 class _NotYet(BaseException):
     """The compiled code would run now. Not an Exception, so that nothing on the way takes it for a failure."""
 
 
-class Cell(Run):
-    """A run that can compile ahead, up to the first call of the compiled code, and then wait for its turn."""
-
-    def __init__(self, spec: RunSpec, image: Path) -> None:
-        started_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        job = Job(spec, str(image), id=uuid.uuid4().hex[:12], started_at=started_at)
-        super().__init__(job, Events(open(os.devnull, "w")))
-        self._ahead: Any = None
-        """The model that `get_ready` loaded, under torch.compile."""
-        self.recipe: dict[str, Any] | None = None
-        """The guide's recipe: the number of calls of eager, then of compiled, and their means."""
-
-    def get_ready(self) -> None:
-        """One eager call comes first, as in a run: models keep some tensors from their first call on."""
-        with torch.no_grad():
-            self.load()
-            workload = self.workload
-            on_gpu = workload.device.type == "cuda"
-            (gpu_turns.alone(workload.eager) if on_gpu else workload.eager)()
-            if on_gpu:
-                torch.cuda.empty_cache()  # the others need the memory
-            model = compile_model.apply_compile(workload.model, self.spec)
-            self.log = compilation.CompileLog()
-            with (
-                gpu_turns.turns(workload.device),
-                mock.patch.object(CompiledFxGraph, "__call__", _stop),
-                contextlib.suppress(_NotYet),
-            ):
-                model(**workload.batch)
-            self._ahead = model
-
-    def load(self) -> None:
-        if self._ahead is None:
-            super().load()
-
-    def compile_in_process(self, cached: set[str]) -> Variant:
-        """Uses the model that was compiled ahead, and the log of that compile, which counted its graphs."""
-        if self._ahead is None:
-            return super().compile_in_process(cached)
-        log = self.log
-        with (
-            mock.patch.object(compile_model, "apply_compile", lambda *_: self._ahead),
-            mock.patch.object(compilation, "CompileLog", lambda *_: log),
-        ):
-            return super().compile_in_process(cached)
-
-    def compile_again(self) -> None:
-        """Not after a compile ahead: `_sent` drops its costs anyway, and a further process takes 20 s."""
-        if self._ahead is None:
-            super().compile_again()
-
-    def explain(self) -> None:
-        """The guide's recipe comes before the profiler, which slows later calls down."""
-        eager, compiled = self.result.eager, self.result.compiled
-        with self.tolerate("The guide's recipe was not timed"):
-            if self.result.status == "ok" and eager is not None and compiled is not None:
-                slower = max(eager.median_seconds, compiled.median_seconds)
-                calls = min(PUBLISHED_CALLS, max(MIN_RECIPE_CALLS, int(RECIPE_SECONDS / slower)))
-                means = [
-                    statistics.mean(timing.time_fixed_count(variant.call, self.workload.clock, calls))
-                    for variant in (self.variants.eager, self.variants.compiled)
-                ]
-                self.recipe = {"calls": calls, "eager_seconds": means[0], "compiled_seconds": means[1]}
-        super().explain()
-
-
 def _stop(*_: Any) -> None:
     raise _NotYet
 
 
-def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
+def _job(spec: RunSpec, image: Path) -> Job:
+    started_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Job(spec, str(image), id=uuid.uuid4().hex[:12], started_at=started_at)
+
+
+class Alone(Run):
+    """A run that compiles in its turn. The first call of a further process, which takes 20 s, is left out."""
+
+    def compile_again(self) -> None:
+        pass
+
+
+class Cell(Run):
+    """The run of one mode of a group. Its failure leaves the other modes alone."""
+
+    def __init__(self, spec: RunSpec, image: Path) -> None:
+        super().__init__(_job(spec, image), Events(open(os.devnull, "w")))
+        self.ahead: Any = None
+        """The model under torch.compile, compiled up to its first call."""
+        self.samples: timing.Samples | None = None
+        """The times that the group has measured for this mode."""
+
+    def attempt(self, *steps: Callable[[], Any]) -> None:
+        """Calls `steps`, unless the cell has failed. An exception becomes the cell's failure."""
+        try:
+            for step in steps if self.result.status == "ok" else ():
+                step()
+        except (Exception, SystemExit) as error:
+            traceback.print_exc()
+            status, failure = failures.explain(error, self.phase, self.result)
+            self.keep(status=status, failure=failure)
+
+    def load(self) -> None:
+        """Makes random weights on the device: the copy of a large model to it would take longer."""
+        make = models._model
+
+        def on_device(spec: RunSpec, *rest: Any) -> Any:
+            with torch.device(spec.device) if spec.weights == "random" else contextlib.nullcontext():
+                return make(spec, *rest)
+
+        with mock.patch.object(models, "_model", on_device):
+            super().load()
+
+    def compile_ahead(self) -> None:
+        """Compiles up to the first call of the compiled code, and keeps what the compile told."""
+        self.phase, self.log = "compile", compilation.CompileLog()
+        self.ahead = compile_model.apply_compile(self.workload.model, self.spec)
+        stopped = mock.patch.object(CompiledFxGraph, "__call__", _stop)
+        with gpu_turns.turns(self.workload.device), stopped, contextlib.suppress(_NotYet):
+            self.ahead(**self.workload.batch)
+
+    def compile_in_process(self, cached: set[str]) -> Variant:
+        """Warms up what was compiled ahead. It has no compile cost: other groups compiled beside it."""
+        call = self.workload.call(self.ahead)
+        min_calls = timing.min_warmup_calls(self.spec, self.workload.device)
+        warmup = self.warm_up("compiled", call, min_calls=min_calls, first_call_ended=self.log.first_call_ended)
+        found = self.log.compilation(self.spec, self.workload.device, warmup[0])
+        self.first_compilation = dataclasses.replace(found, cold=None, warm=None, partly=True, recompiles=())
+        return Variant(call, warmup, self.ahead)
+
+    def time_until_undisturbed(self) -> timing.Samples:
+        assert self.samples is not None  # the group times a cell before it asks for its times
+        return self.samples
+
+    def examine(self, name: str) -> None:
+        """Measures memory and the GPU's own time, and not the throughput back to back."""
+        less = mock.patch.multiple(profiling, DEVICE_SECONDS=DEVICE_SECONDS, back_to_back=lambda *_: None)
+        with less:
+            super().examine(name)
+
+    def check(self) -> None:
+        """Compares the outputs, and does not time the steps of a request."""
+        with mock.patch.object(type(self.workload), "end_to_end", lambda *_: None):
+            super().check()
+
+    def explain(self) -> None:
+        """Profiles both. The rates of the roofline are the machine's: step 'machine' measures them once."""
+        with mock.patch.object(profiling, "roofline", lambda *_: None):
+            super().explain()
+
+
+class Modes:
+    """A group in its process: one model, one eager, a cell for each mode."""
+
+    def __init__(self, group: Group, image: Path) -> None:
+        self.cells = [Cell(spec, image) for spec in group.specs]
+
+    @property
+    def good(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell.result.status == "ok"]
+
+    def get_ready(self) -> None:
+        """One eager call comes first, as in a run: models keep some tensors from their first call on."""
+        with torch.no_grad():
+            first, *others = self.cells
+            first.load()
+            workload = first.workload
+            on_gpu = workload.device.type == "cuda"
+            (gpu_turns.alone(workload.eager) if on_gpu else workload.eager)()
+            for cell in others:
+                cell.workload, cell.observer = self._of_mode(workload, cell.spec), first.observer
+                cell.keep(spec=cell.workload.spec, **{name: getattr(first.result, name) for name in LOADED})
+                cell.caveats = list(first.caveats)
+            for cell in self.cells:
+                if on_gpu:
+                    torch.cuda.empty_cache()  # the other groups need the memory
+                cell.attempt(cell.compile_ahead)
+
+    @staticmethod
+    def _of_mode(workload: Workload, spec: RunSpec) -> Workload:
+        other = dataclasses.replace(workload, spec=dataclasses.replace(workload.spec, mode=spec.mode))
+        other.__dict__["batch"] = workload.batch  # the same tensors: eager's calls are those of all modes
+        other.__dict__["eager"] = workload.eager
+        return other
+
+    def measure(self) -> list[RunResult]:
+        """Warms up, times and examines. Returns a result for each mode, the failed ones included."""
+        with torch.no_grad():
+            first = self.cells[0]
+            eager = first.warm_up_eager()
+            for cell in self.cells:
+                cell.eager_outputs, cell.eager_peak = first.eager_outputs, first.eager_peak
+                cell.keep(eager=first.result.eager)
+                cell.attempt(functools.partial(cell.compile, eager))
+            if good := self.good:
+                self._time(good)
+            for cell in self.cells:
+                cell.attempt(cell.time)
+            for cell in self.cells:
+                examine = (functools.partial(cell.examine, name) for name in ("eager", "compiled"))
+                cell.attempt(*examine, cell.check, cell.explain)
+        return [cell.result_so_far() for cell in self.cells]
+
+    def _time(self, cells: Sequence[Cell]) -> None:
+        first = cells[0]
+        compiled = [cell.variants.compiled for cell in cells]
+        slowest = max((variant.warmup for variant in compiled), key=lambda warmup: sorted(warmup[-3:])[1])
+        half = timing.calls_per_half_block(first.variants.eager_warmup_again, slowest, None)
+        for cell in cells:
+            cell.events_before_timing = cell.log.events()
+            cell.observer.begin()
+        sampled = time_modes(
+            first.variants.eager.call,
+            [variant.call for variant in compiled],
+            first.workload.clock,
+            half,
+            first.observer.sample,
+        )
+        for cell, samples in zip(cells, sampled, strict=True):
+            cell.samples = samples
+
+
+LOADED = ("environment", "image", "start_up")
+"""Fields of a result that the first cell of a group finds for all."""
+
+
+def time_modes(
+    eager: timing.Call,
+    compiled: Sequence[timing.Call],
+    clock: timing.Clock,
+    half: int,
+    on_block_end: Callable[[], None] = lambda: None,
+) -> list[timing.Samples]:
+    """Times one eager and several compiled models in blocks, and returns the samples of each compiled one.
+
+    - A block is `half` calls of eager, then of each model, of each model backwards, and of eager again: E D R R D E.
+    - For each model this is a block of `demo.backend.timing`, with the same eager and control calls for all.
+    - The first calls after a change of model do not count. `PLAN` says when it ends, for all models at once.
+    """
+    shared = timing.Samples(half)
+    samples = [timing.Samples(half, shared.eager, control=shared.control) for _ in compiled]
+    settling = max(1, min(timing.MAX_SETTLING_CALLS, half // 2))
+    slow = half == 1
+    many = len(compiled)
+    plan = dataclasses.replace(PLAN, max_seconds=PLAN.max_seconds * many, longest_seconds=PLAN.longest_seconds * many)
+
+    def run(call: timing.Call, into: list[float], settled: list[float], count: int) -> None:
+        for _ in range(0 if slow else settling):
+            settled.append(clock.time(call))
+        for _ in range(count):
+            into.append(clock.time(call))
+
+    with timing.garbage_collection_off():
+        start = clock.now()
+        while True:
+            run(eager, shared.eager, shared.settling["eager"], half)
+            for call, one in zip(compiled, samples, strict=True):
+                run(call, one.compiled, one.settling["compiled"], half)
+            for call, one in reversed(list(zip(compiled, samples, strict=True))):
+                run(call, one.compiled, one.settling["compiled"], half)
+            run(eager, shared.eager, shared.settling["eager"], half)
+            for one in samples:
+                one.settling["eager"], one.seconds = shared.settling["eager"], clock.now() - start
+            on_block_end()
+            if all(timing._done(one, plan, plan.max_seconds) for one in samples):
+                return samples
+            if (samples[0].blocks - 1) % samples[0].blocks_apart == 0:
+                run(eager, shared.control, shared.settling["eager"], 2 * half)
+
+
+# The process of a group
+
+
+def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:
     """The forked process's whole life: get ready, wait for the turn, answer."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()
@@ -167,30 +316,21 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
     try:
         Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
         threads = torch._inductor.config.compile_threads
-        torch._inductor.config.compile_threads = 1  # the cells share the cores already
-        cell: Cell | None = None
-        # max-autotune times kernels to choose among them; the second graph of a text model needs the output of the
-        # first; and the smoke test is the control that compiles with no other cell beside it.
-        alone = task.step == "smoke" or task.spec.mode.startswith("max-autotune")
-        ahead = not alone and task.spec.task != TEXT_GENERATION
-        if ahead:
-            try:
-                cell = Cell(task.spec, image)
-                cell.get_ready()
-            except Exception:
-                traceback.print_exc()
-                cell = None
-        tell({"ready": cell is not None})
+        torch._inductor.config.compile_threads = 1  # the groups share the cores already
+        modes = None if group.alone else Modes(group, image)
+        if modes is not None:
+            modes.get_ready()
+        tell({"ready": True})
         turn = os.read(down, 1)
         if not turn:
             return
-        if cell is None:  # it compiles in its turn, while the others wait
-            torch._inductor.config.compile_threads = threads
-            compilation.reset_compiler()
-            cell = Cell(task.spec, image)
         started = time.monotonic()
-        result = cell.execute()
-        tell({"result": _sent(result, started, ahead, turn[0]), "recipe": cell.recipe})
+        if modes is not None:
+            results = modes.measure()
+        else:  # it compiles in its turn, while the others wait
+            torch._inductor.config.compile_threads = threads
+            results = [Alone(_job(spec, image), Events(open(os.devnull, "w"))).execute() for spec in group.specs]
+        tell({"results": [_sent(result, started, turn[0]) for result in results]})
     except BaseException as error:
         traceback.print_exc()
         with contextlib.suppress(OSError):
@@ -199,17 +339,15 @@ def _life(task: Task, image: Path, noise: Path, up: int, down: int) -> None:
         os._exit(0)
 
 
-def _sent(result: RunResult, started: float, ahead: bool, waiting: int) -> dict[str, Any]:
-    """The result as JSON, without compile costs if the code was compiled ahead.
+def _sent(result: RunResult, started: float, waiting: int) -> dict[str, Any]:
+    """The result as JSON.
 
-    The cells that wait for their turn hold the GPU's memory and compute nothing: a warning of neighbours says so.
+    The groups that wait for their turn hold the GPU's memory and compute nothing: a warning of neighbours says so.
     """
     if waiting:
-        cells = f"Up to {waiting} of them were cells of this script that waited for their turn and computed nothing."
-        told = (note(f"{one} {cells}") if one.key == "gpu_others" else one for one in result.caveats)
+        groups = f"Up to {waiting} of them were processes of this script that waited for their turn."
+        told = (note(f"{one} {groups}") if one.key == "gpu_others" else one for one in result.caveats)
         result = dataclasses.replace(result, caveats=tuple(told))
-    if ahead and result.compilation is not None:
-        result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, cold=None, warm=None))
     return to_json(dataclasses.replace(result, elapsed_seconds=round(time.monotonic() - started, 3)))
 
 
@@ -221,13 +359,12 @@ def end_with(parent: int) -> None:
 
 
 class Child:
-    """A forked cell, seen from the script."""
+    """The forked process of a group, seen from the script."""
 
     open: list["Child"] = []  # noqa: RUF012
 
-    def __init__(self, task: Task, image: Path, noise: Path) -> None:
-        self.task = task
-        self.started = time.monotonic()
+    def __init__(self, group: Group, image: Path, noise: Path) -> None:
+        self.group = group
         self.ready = self.ended = self._closed = False
         self.reading, up = os.pipe()
         down, self._writing = os.pipe()
@@ -236,17 +373,17 @@ class Child:
         self.pid = os.fork()
         if self.pid == 0:
             end_with(parent)
-            for other in self.open:  # a pipe ends when its last writer is gone: no cell may hold another's ends
+            for other in self.open:  # a pipe ends when its last writer is gone: no group may hold another's ends
                 os.close(other.reading)
                 os.close(other._writing)
-            _life(task, image, noise, up, down)
+            _life(group, image, noise, up, down)
         os.close(up)
         os.close(down)
         self._said = b""
         self.answer: dict[str, Any] | None = None
 
     def listen(self) -> None:
-        """Reads what the cell has sent. Call it when `reading` has something."""
+        """Reads what the process has sent. Call it when `reading` has something."""
         said = os.read(self.reading, 1 << 20)
         if not said:
             self.ended = True
@@ -260,9 +397,13 @@ class Child:
                 self.answer, self.ended = message, True
 
     def go(self, waiting: int) -> None:
-        """Begins its turn; `waiting` cells wait meanwhile."""
+        """Begins its turn; `waiting` groups wait meanwhile."""
         with contextlib.suppress(OSError):
             os.write(self._writing, bytes([min(waiting, 255)]))
+
+    def stop(self, seconds: float) -> None:
+        """Ends the wait for it after `seconds`, its limit."""
+        self.answer, self.ended = self.answer or {"timed_out": seconds}, True
 
     def close(self) -> None:
         if self._closed:
@@ -277,64 +418,67 @@ class Child:
         self.open.remove(self)
 
 
-def run_lot(
-    tasks: Sequence[Task],
-    image: Path,
-    noise: Path,
-    processes: int,
-    ready_seconds: float = READY_SECONDS,
+def run_wave(
+    groups: Sequence[Group], image: Path, noise: Path, left: Callable[[], float] = lambda: float("inf")
 ) -> Iterator[dict[str, Any]]:
-    """Yields a record for each task that came to an end, in the order of their turns."""
-    waiting: list[Task] = list(tasks)
-    children: list[Child] = []
+    """Compiles the groups side by side, times those that are ready one after another, and yields a record of each cell.
+
+    `left` returns the seconds that are left of the call: the compile ahead leaves enough of them for the turns. A group
+    that is not ready in time is stopped. If the call's time was the reason, it yields nothing, and is tried again.
+    """
+    children = [Child(group, image, noise) for group in groups]
+    begun = now()
     try:
-        while True:
-            busy = [child for child in children if not child.ready and not child.ended]
-            if not waiting and not busy:
+        limit = min(READY_SECONDS, left() - TURN_GUESS * len(groups))
+        while busy := [child for child in children if not child.ready and not child.ended]:
+            if now() - begun > limit:
+                for child in busy:
+                    child.stop(READY_SECONDS)
                 break
-            if waiting and len(busy) < processes:
-                children.append(Child(waiting.pop(0), image, noise))
-                continue
-            _listen(busy, 0.2)
-            for child in busy:
-                if not child.ready and time.monotonic() - child.started > ready_seconds:
-                    child.ended = True
-                    child.answer = {"timed_out": ready_seconds}
+            listen(busy, 0.2)
+        if limit < READY_SECONDS:
+            children = [child for child in children if child.ready or "timed_out" not in (child.answer or {})]
         for place, child in enumerate(children, start=1):
             if not child.ended:
                 child.go(sum(not other.ended for other in children[place:]))
-                limit = time.monotonic() + child.task.turn_seconds
+                end = now() + child.group.turn_seconds
                 while not child.ended:
-                    if time.monotonic() > limit:
-                        child.answer = child.answer or {"timed_out": child.task.turn_seconds}
-                        child.ended = True
-                    else:
-                        _listen([child], 0.2)
+                    listen([child], 0.2)
+                    if now() > end:
+                        child.stop(child.group.turn_seconds)
             child.close()
-            yield record(child.task, child.answer)
+            yield from records(child.group, child.answer)
     finally:
-        for child in children:
+        for child in list(Child.open):
             child.close()
 
 
-def _listen(children: Sequence[Child], seconds: float) -> None:
+def now() -> float:
+    return time.monotonic()
+
+
+def listen(children: Sequence[Child], seconds: float) -> None:
+    """Waits until one of the children says something, for `seconds` at most, and reads it."""
     by_pipe = {child.reading: child for child in children}
     for pipe in select.select(list(by_pipe), [], [], seconds)[0]:
         by_pipe[pipe].listen()
 
 
-def record(task: Task, answer: dict[str, Any] | None) -> dict[str, Any]:
-    """The record of a cell. A cell without an answer becomes a result that says so."""
-    common = {"key": task.key, "step": task.step}
-    if answer is not None and "result" in answer:
-        return common | answer
-    status: Status = "crashed"
-    message = "The process of this cell ended without an answer."
-    if answer is not None and "timed_out" in answer:
-        status, message = "timed_out", f"It was stopped after {fmt.duration(answer['timed_out'])}, a cell's limit here."
-    elif answer is not None:
-        status, message = "failed", f"The cell failed: {answer['error']}"
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    failure = Failure("start", message, "See noise.txt.")
-    result = RunResult(uuid.uuid4().hex[:12], now, status, task.spec, failure=failure)
-    return common | {"result": to_json(result), "recipe": None}
+def records(group: Group, answer: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The records of a group's cells. Without an answer each becomes a result that says so."""
+    if answer is not None and "results" in answer:
+        results = answer["results"]
+    else:
+        status: Status = "crashed"
+        message = "The process of this cell ended without an answer."
+        if answer is not None and "timed_out" in answer:
+            status, message = "timed_out", f"It was stopped after {fmt.duration(answer['timed_out'])}, its limit here."
+        elif answer is not None:
+            status, message = "failed", f"The cell failed: {answer['error']}"
+        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        failure = Failure("start", message, "See noise.txt.")
+        results = [to_json(RunResult(uuid.uuid4().hex[:12], at, status, spec, failure=failure)) for spec in group.specs]
+    return [
+        {"key": group.key(spec), "step": group.step, "result": result}
+        for spec, result in zip(group.specs, results, strict=True)
+    ]

@@ -6,28 +6,27 @@
 Needs torch 2.11 and transformers 5.17 or newer, pandas, pillow and scipy, and no network. Weights are random: latency
 does not depend on their values. The steps, the most valuable first:
 
-    machine      what it is: device, driver, versions
-    smoke        two checkpoints at batch 1 in mode reduce-overhead, one after the other: about 3 minutes
-    table 1      the guide's 12 checkpoints at batch 1, modes default and reduce-overhead, with profiles
+    machine      what it is: device, driver, versions, and the rates of a roofline
+    table        the guide's 12 checkpoints at batch 1 (with profiles), 16 and 4, modes default and reduce-overhead
+    processes    ViT and ResNet at batch 1 in two more processes each
+    formats      the table at batch 1 in tf32 and bfloat16
+    tests        the functions of tests/gpu, without pytest
     text         google/gemma-2b at batch 1 in bfloat16 and float32, modes default and reduce-overhead: a token, the
                  first token and the whole answer
-    repeat       the same cell ten times: is the verdict the same?
-    tests        the functions of tests/gpu, without pytest
-    table 16     as table 1, at batch 16
-    table 4      as table 1, without profiles
     autotune     mode max-autotune at batch 1
 
-Every cell is a process of its own, and a lot of them is compiled ahead (`tools.gpu_cells`). What a compile costs is
-therefore measured only of smoke and text, whose cells compile in their turn. A cell that lacks memory while others wait
-is run once more, with nobody beside it.
+A process measures all modes of a checkpoint and a batch size against one eager (`tools.gpu_cells`). As many as there
+are cores compile side by side, the longest first, and what is ready is timed when that wave has run out. What a compile
+costs is therefore not measured. A group that lacks memory while others wait is run once more, with nobody beside it.
 
 A call ends by itself 8.5 minutes after its first line, or at SIGTERM, with its tables written. A kill at any moment
-costs the cell in hand: the cells' processes end with the script, and the next call goes on.
+costs the group in hand: the processes end with the script, and the next call goes on.
 
 FOLDER holds `cells.jsonl.gz` (everything, raw times included; what is in it is not measured again), `machine.json`,
-`noise.txt` (what the cells and tests print), `cells.csv`, `measured.csv` and `summary.md`. Nothing is written
-elsewhere; of that folder `python3 -m tools.evidence_tables` makes the project's own tables, in assets/measured/ and
-benchmarks/results/.
+`noise.txt` (what the cells and tests print), `cells.csv`, `measured.csv`, `summary.md` and `cache.tar`, the compile
+cache. That lies in memory (/dev/shm) while a call runs, and the next call unpacks it, on another machine as well.
+Nothing else is written; of that folder `python3 -m tools.evidence_tables` makes the project's own tables, in
+assets/measured/ and benchmarks/results/.
 """
 # ruff: noqa: E402
 
@@ -36,6 +35,7 @@ import time
 STARTED = time.monotonic()
 
 import argparse
+import contextlib
 import functools
 import importlib.util
 import json
@@ -43,72 +43,93 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 NVML_CHECK = "PYTORCH_NVML_BASED_CUDA_CHECK"
-os.environ.setdefault(NVML_CHECK, "1")  # a look for a GPU must not start CUDA: the cells are forked
+os.environ.setdefault(NVML_CHECK, "1")  # a look for a GPU must not start CUDA: the groups are forked
+CACHE = Path("/dev/shm/worth-compiling-evidence")
+"""The compile cache of a call, in memory."""
+if __name__ == "__main__":
+    if os.access(CACHE if CACHE.exists() else CACHE.parent, os.W_OK):
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE))
+    os.environ.setdefault("TRITON_STORE_BINARY_ONLY", "1")  # the rest of a kernel's files is for its debugging
 
 from demo.backend import compilation, machine_probe
 from demo.core import catalog, format as fmt
 from demo.core.cores import usable_cores
+from demo.core.files import replacing
 from demo.core.options import TEXT_GENERATION, RunSpec
 from demo.present import verdict
 from demo.store.published import current_commit
 from demo.sweep.grid import PICTURE
 from tools.evidence_tables import Book, result_of, write_tables
-from tools.gpu_cells import Task, end_with, run_lot
+from tools.gpu_cells import TURN_GUESS, Group, end_with, run_wave
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDES = tuple(checkpoint.id for checkpoint in catalog.PUBLISHED)
 BUNDLED = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
+MODES, FORMATS = ("default", "reduce-overhead"), ("tf32", "bfloat16")
 TEXT_MODEL, SMALL_TEXT_MODEL = "google/gemma-2b", "shapes-gemma"
-SMOKE = ("google/vit-base-patch16-224", "microsoft/resnet-50")
+REPEATED = ("google/vit-base-patch16-224", "microsoft/resnet-50")
+LONGEST = ("facebook/mask2former", "facebook/maskformer", "facebook/detr-resnet-101", "google/owlvit")
+"""Beginnings of the checkpoints that compile longest, the longest first."""
 MINUTES = 8.5
-TABLES_SECONDS = 10.0
-"""The end of a call, kept for ending the cells and writing the tables."""
-GPU_ONLY = ("table 16", "table 4", "autotune")
+TABLES_SECONDS = 20.0
+"""The end of a call, kept for ending the processes, writing the tables and packing the cache."""
+GPU_ONLY = ("formats", "autotune")
 """Steps that the quick mode leaves out."""
-LOT = 8
-"""Cells compiled before the first of them is timed: the most contexts and weights that lie on the GPU at once."""
-TIMED_SECONDS = 1.5
+MIN_WAVE_SECONDS = 30.0
+"""A wave that had less time to compile would time nothing."""
 
 
 class TimeUp(BaseException):
     """The time of this call is over, or it was ended. No Exception, so that no handler takes it for a failure."""
 
 
-# The tasks
+# The groups
 
 
-def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Task]]:
-    """The tasks of every step but 'machine'; 'tests' has none."""
+def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Group]]:
+    """The groups of every step but 'machine'; 'tests' has none."""
     spec = functools.partial(_spec, quick=quick)
-    modes = ("default",) if quick else ("default", "reduce-overhead")
 
-    def table(batch: int, profiled: str) -> list[Task]:
-        return [Task(f"table {batch}", spec(id, batch, mode, profile=profiled)) for id in checkpoints for mode in modes]
+    def group(step: str, id: str, batch: int = 1, round: int = 0, **more: Any) -> Group:
+        profile = "on" if batch == 1 and not round else "off"
+        return Group(step, tuple(spec(id, batch, mode, profile=profile, **more) for mode in MODES), round)
 
-    first = spec(checkpoints[0], 1, "default", profile="off")
-    smoke = checkpoints[:1] if quick else SMOKE
+    batches = (1,) if quick else (1, 16, 4)
+    repeated = checkpoints[:1] if quick else [id for id in REPEATED if id in checkpoints]
+    formats = ("float32",) if quick else ("bfloat16", "float32")
     found = {
-        "smoke": [Task("smoke", spec(id, 1, modes[-1], profile="on")) for id in smoke],
-        "table 1": table(1, "on"),
-        "text": [
-            Task("text", spec(SMALL_TEXT_MODEL if quick else TEXT_MODEL, 1, mode, dtype=dtype, profile="off"))
-            for dtype in (("float32",) if quick else ("bfloat16", "float32"))
-            for mode in modes
-        ],
-        "repeat": [Task("repeat", first, round) for round in range(3 if quick else 10)],
+        "table": longest_first([group(f"table {batch}", id, batch) for batch in batches for id in checkpoints]),
+        "processes": [group("processes", id, round=round) for round in (1, 2) for id in repeated],
+        "formats": longest_first(
+            [group("formats", id, dtype=one) for one in ("tf32", "bfloat16") for id in checkpoints]
+        ),
         "tests": [],
-        "table 16": table(16, "on"),
-        "table 4": table(4, "off"),
-        "autotune": [Task("autotune", spec(id, 1, "max-autotune", profile="off")) for id in checkpoints],
+        "text": [
+            Group("text", (spec(SMALL_TEXT_MODEL if quick else TEXT_MODEL, 1, mode, dtype=dtype, profile="off"),))
+            for dtype in formats
+            for mode in (MODES[:1] if quick else MODES)
+        ],
+        "autotune": [Group("autotune", (spec(id, 1, "max-autotune", profile="off"),)) for id in checkpoints],
     }
-    return {name: [] if quick and name in GPU_ONLY else tasks for name, tasks in found.items()}
+    return {name: [] if quick and name in GPU_ONLY else groups for name, groups in found.items()}
+
+
+def longest_first(groups: Sequence[Group]) -> list[Group]:
+    """Those of `LONGEST` come first, at all batch sizes: a wave is over when the longest compile of it is."""
+
+    def place(group: Group) -> int:
+        checkpoint = group.specs[0].checkpoint
+        return next((place for place, name in enumerate(LONGEST) if checkpoint.startswith(name)), len(LONGEST))
+
+    return sorted(groups, key=place)
 
 
 def _spec(checkpoint: str, batch: int, mode: str, quick: bool, **more: Any) -> RunSpec:
@@ -118,7 +139,6 @@ def _spec(checkpoint: str, batch: int, mode: str, quick: bool, **more: Any) -> R
         "mode": mode,
         "device": "cpu" if quick else "cuda",
         "weights": "pretrained" if known is not None and known.bundled else "random",
-        "max_seconds": 0.5 if quick else TIMED_SECONDS,
         **more,
     }
     if known is not None and known.takes_text:
@@ -131,15 +151,15 @@ def _spec(checkpoint: str, batch: int, mode: str, quick: bool, **more: Any) -> R
 # The two steps without cells
 
 
-def _probe(call: str) -> subprocess.CompletedProcess[str]:
-    """Calls a function of `machine_probe` in a child, whose last line is the result as JSON.
+def _probe(answer: str) -> subprocess.CompletedProcess[str]:
+    """Evaluates an expression in a child, whose last line is the value as JSON.
 
-    The call opens CUDA or NVML, which each forked cell must open itself. The child asks CUDA whether there is a GPU:
+    It opens CUDA or NVML, which each forked process must open itself. The child asks CUDA whether there is a GPU:
     NVML accepts a driver that is too old for this torch.
     """
     code = (
-        "import json, torch; from demo.core import codec; from demo.backend import machine_probe; "
-        f"print(json.dumps(codec.plain(machine_probe.{call})))"
+        "import json, torch; from demo.core import codec; from demo.backend import machine_probe, profiling; "
+        f"print(json.dumps(codec.plain({answer})))"
     )
     variables = {name: value for name, value in os.environ.items() if name != NVML_CHECK}
     command = [sys.executable, "-c", code]
@@ -148,7 +168,7 @@ def _probe(call: str) -> subprocess.CompletedProcess[str]:
 
 def gpu_problem() -> str:
     """Why no GPU can be measured here, for the end of a sentence; '' if one can."""
-    done = _probe("host()")
+    done = _probe("machine_probe.host()")
     if done.returncode:
         return (done.stderr.strip().splitlines() or ["torch could not be imported"])[-1][:300]
     machine = json.loads(done.stdout.splitlines()[-1])
@@ -156,13 +176,15 @@ def gpu_problem() -> str:
 
 
 def look_at_machine(device: str) -> dict[str, Any]:
-    """The facts of the machine, or the problem in asking for them."""
-    done = _probe(f"environment(torch.device({device!r}))")
-    facts: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="seconds")}
-    facts["environment"] = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+    """The facts of the machine with the rates of a roofline in float32, or the problem in asking for them."""
+    place = f"torch.device({device!r})"
+    rates = f"profiling.matrix_rate({place}, torch.float32), profiling.copy_rate({place})"
+    done = _probe(f"[machine_probe.environment({place}), {rates}]")
+    facts: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "environment": None}
     if done.returncode:
-        facts["problem"] = done.stderr.strip().splitlines()[-1][:300]
-    return facts
+        return facts | {"problem": done.stderr.strip().splitlines()[-1][:300]}
+    found = json.loads(done.stdout.splitlines()[-1])
+    return facts | dict(zip(("environment", "operations_a_second", "copied_bytes_a_second"), found, strict=True))
 
 
 def run_tests(book: Book, noise: Path) -> None:
@@ -230,11 +252,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
     def missing() -> list[str]:
-        tasks = [task.key for name in names for task in order.get(name, ())]
-        return [key for key in (*tasks, *{"machine", "tests"}.intersection(names)) if key not in book.records]
+        cells = [group.key(spec) for name in names for group in order.get(name, ()) for spec in group.specs]
+        return [key for key in (*cells, *{"machine", "tests"}.intersection(names)) if key not in book.records]
 
+    def left() -> float:
+        return 60 * options.minutes - TABLES_SECONDS - (time.monotonic() - STARTED)
+
+    unpack_cache(folder / "cache.tar")
     try:
-        _end_after(60 * options.minutes - TABLES_SECONDS - (time.monotonic() - STARTED))
+        _end_after(left())
         if problem := "" if quick else gpu_problem():
             print(f"Nothing can be measured: {problem}. --quick tries the script on the CPU.", file=sys.stderr)
             return 2
@@ -245,13 +271,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 book.add({"key": name, "step": name, "facts": facts})
             elif name == "tests" and name not in book.records:
                 run_tests(book, folder / "noise.txt")
-            for _ in _measure(order.get(name, ()), book, folder):
+            for _ in _measure(order.get(name, ()), book, folder, left):
                 write_tables(folder, book, commit)
     except TimeUp:
         _say("the time of this call is up")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         write_tables(folder, book, commit)
+        pack_cache(folder / "cache.tar")
     _say(f"{len(missing())} cells and steps are missing" if missing() else "complete")
     return 0
 
@@ -269,24 +296,44 @@ def _end_after(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, max(0.1, seconds))
 
 
-def _measure(tasks: Sequence[Task], book: Book, folder: Path) -> Iterator[dict[str, Any]]:
-    """Measures the tasks that are not in the book. Yields each record that it has added."""
-    pending = [task for task in tasks if task.key not in book.records]
-    size = 1 if tasks and tasks[0].step == "smoke" else LOT
-    lots = [pending[first : first + size] for first in range(0, len(pending), size)]
-    while lots:
-        lot = lots.pop(0)
-        _say(f"{lot[0].step}: {len(lot)} cells")
-        for one in run_lot(lot, PICTURE, folder / "noise.txt", usable_cores()):
-            lacked_memory = one["result"]["status"] == "out_of_memory"
-            if lacked_memory and one["key"] != lot[-1].key:
-                lots.insert(0, [task for task in lot if task.key == one["key"]])
-                _say(f"{one['key']}: not enough memory beside the cells that wait; it is run once more, alone")
+def _measure(groups: Sequence[Group], book: Book, folder: Path, left: Callable[[], float]) -> Iterator[dict[str, Any]]:
+    """Measures the groups with a cell that is not in the book. Yields each record that it has added."""
+    pending = [group for group in groups if not all(group.key(spec) in book.records for spec in group.specs)]
+    size = 1 if any(group.alone for group in pending) else max(1, usable_cores())
+    waves = [pending[first : first + size] for first in range(0, len(pending), size)]
+    while waves:
+        wave = waves.pop(0)
+        if left() < MIN_WAVE_SECONDS + TURN_GUESS * len(wave):
+            raise TimeUp
+        _say(f"{wave[0].step}: {len(wave)} groups")
+        for one in run_wave(wave, PICTURE, folder / "noise.txt", left):
+            group = next(group for group in wave if one["key"] in map(group.key, group.specs))
+            if one["result"]["status"] == "out_of_memory" and len(wave) > 1:
+                if [group] not in waves:
+                    waves.insert(0, [group])
+                    _say(f"{group.name}: not enough memory beside the groups that wait; it is run once more, alone")
                 continue
             book.add(one)
             result = result_of(one)
             _say(f"{one['key']}: {verdict.headline(result)} ({fmt.duration(result.elapsed_seconds)})")
             yield one
+
+
+# The compile cache, from call to call
+
+
+def unpack_cache(archive: Path) -> None:
+    """Fills the compile cache from an earlier call's archive, unless this machine still holds it."""
+    if archive.exists() and not CACHE.exists() and os.environ.get("TORCHINDUCTOR_CACHE_DIR") == str(CACHE):
+        with contextlib.suppress(tarfile.TarError, OSError), tarfile.open(archive) as packed:  # a torn one is no loss
+            packed.extractall(CACHE, filter="data")
+
+
+def pack_cache(archive: Path) -> None:
+    """Packs the compile cache for the next call. It is not compressed: kernels hardly shrink, and time is short."""
+    if CACHE.exists() and os.environ.get("TORCHINDUCTOR_CACHE_DIR") == str(CACHE):
+        with replacing(archive) as draft, tarfile.open(fileobj=draft, mode="w") as packed:
+            packed.add(CACHE, arcname=".", filter=lambda one: None if one.name.endswith(".lock") else one)
 
 
 def _say(text: str) -> None:

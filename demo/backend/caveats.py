@@ -14,6 +14,7 @@ from ..core import format as fmt, stats
 from ..core.caveat import Caveat
 from ..core.cores import BUSY_CPU
 from ..core.machine import GpuSample
+from ..core.options import RunSpec
 from ..core.result import RunResult
 from . import compilation
 from .timing import MIN_CALLS
@@ -30,6 +31,8 @@ SUBNORMAL_SHARE, SAMPLE = 0.001, 10_000
 NEON = 128 if platform.machine() in ("aarch64", "arm64") else 0
 VECTOR_BITS = {"AVX512": 512, "AVX2": 256, "NO AVX": 0, "DEFAULT": NEON}
 """Bits of the vectors of torch's own kernels, by torch's name for them. Of other names, as SVE256, at least 1."""
+MULTIPROCESSORS = 68
+"""Fewest multiprocessors of a GPU on which inductor tries kernels for matrix products: its `is_big_gpu`."""
 LOW_CLOCK = 0.75
 """A mean GPU clock below this share of the card's highest clock is a caveat: nvbench discards such measurements."""
 
@@ -127,6 +130,14 @@ def steady_growth(seconds: Sequence[float]) -> float | None:
     return last / first - 1 if last >= (1 + GROWTH) * first else None
 
 
+def of_device(spec: RunSpec, device: torch.device) -> list[Caveat]:
+    """Returns a caveat if the GPU is too small for what the mode asks for: inductor then leaves it out silently."""
+    if device.type != "cuda" or not spec.mode.startswith("max-autotune"):
+        return []
+    count = torch.cuda.get_device_properties(device).multi_processor_count
+    return [Caveat("small_gpu", {"mode": spec.mode, "count": count})] if count < MULTIPROCESSORS else []
+
+
 def of_timing(result: RunResult) -> list[Caveat]:
     """Returns caveats about the compile (such as graph breaks), slow compiled calls, and threads without a core."""
     compiled = result.compilation
@@ -173,6 +184,9 @@ def of_noise(result: RunResult, unsettled: Sequence[str]) -> list[Caveat]:
     busy = result.others_share
     if busy is not None and busy > BUSY_CPU:
         found.append(Caveat("others", {"busy": fmt.percent(busy)}))
+    if result.host_disturbed and result.eager is not None:
+        shares = {"launching": result.eager.launch_share or 0.0, "taken": result.host_taken or 0.0}
+        found.append(Caveat("host_taken", {name: fmt.percent(share) for name, share in shares.items()}))
     if unsettled:
         found.append(Caveat("unsettled", {"variants": ", ".join(unsettled)}))
     return found + _of_gpu([sample.gpu for sample in result.machine_states if sample.gpu is not None])

@@ -18,6 +18,7 @@ from torch._dynamo import utils as dynamo
 from torch._dynamo.utils import CompilationMetrics, counters, get_compilation_metrics
 from torch._inductor.codecache import CppPythonBindingsCodeCache
 from torch._inductor.cpu_vec_isa import pick_vec_isa
+from torch._inductor.triton_bundler import TritonBundler
 
 from ..core.format import without_folders
 from ..core.measurement import Compilation, CompileCost, CudaGraphs, GraphBreak
@@ -66,12 +67,14 @@ class CompileLog:
     """Seconds of the instruction probe (see `separate_instructions`); 0.0 if it has not run since the log began."""
 
     def __init__(self, cached: Collection[str] = ()) -> None:
-        """`cached`: names of the files in the compile cache before the model's first compiled call."""
+        """`cached`: what the compile cache held before the model's first compiled call (`compile_cache.remove_unfinished`)."""
         CompileLog.probe_seconds = 0.0
         counters.clear()
         dynamo.clear_compilation_metrics()
         dynamo.set_compilation_metrics_limit(MAX_METRICS)
         self.cached = cached
+        self._gpu_kernels: set[str] = set()
+        """Folders, in Triton's cache, of the kernels of this compile, whether it found or built them."""
         self._parts: dict[str, float] = {}
         self._recordings_before = cuda_graph_recordings()
         self._breaks = _Messages()
@@ -142,17 +145,30 @@ class CompileLog:
             return "off"
         return "cold" if misses else "warm"
 
+    @contextlib.contextmanager
+    def record_gpu_kernels(self) -> Iterator[None]:
+        """Records, while the `with` body runs, which kernels of Triton's cache a compile uses. `partly` needs them."""
+        original = TritonBundler.put
+
+        def put(kernel_hash: str, device: int) -> None:
+            self._gpu_kernels.add(kernel_hash)
+            original(kernel_hash, device)
+
+        with mock.patch.object(TritonBundler, "put", put):  # inductor calls it for each kernel, found or built
+            yield
+
     @property
     def partly(self) -> bool:
-        """Whether the compile cache spared the first call a part of its compile, but not all of it.
+        """Whether the compile cache spared the first call a part of its model's compile, but not all of it.
 
-        On a GPU any kernel in the cache counts as used, because inductor does not tell which ones it used.
+        Only kernels of this model count. What all models share on a CPU (the instruction probe, a precompiled header)
+        may come from the cache in any start.
         """
+        # Inductor loads a CPU's kernels from 'KEY.main.so'; the probe's libraries are named without 'main'.
         kernels = {f"{key}.main.so" for key in CppPythonBindingsCodeCache.cache}
-        if self.cache == "warm":
+        if self.cache == "warm":  # a cached graph brings its GPU kernels with it, those of a CPU are files of their own
             return bool(self.cached) and not kernels.issubset(self.cached)
-        others = (name for name in self.cached if name.endswith((".so", ".cubin")) and ".main." not in name)
-        return any(others) or not kernels.isdisjoint(self.cached)
+        return not (kernels | self._gpu_kernels).isdisjoint(self.cached)
 
     def compilation(self, spec: RunSpec, device: torch.device, first_call_seconds: float) -> Compilation:
         cache, cost = self.cache, self.cost(first_call_seconds)

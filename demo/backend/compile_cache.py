@@ -38,7 +38,8 @@ def use_empty_cache(folder: Path) -> None:
 def remove_unfinished(folder: Path) -> tuple[set[str], int]:
     """Removes unfinished libraries and damaged JSON from `folder`, inductor's cache.
 
-    Returns the names of all files that remain, and the number of those removed. A locked library stays: another process
+    Returns the names of all files that remain, with those of their folders, since Triton names a kernel's folder by its
+    hash, and the number of files removed. A locked library stays: another process
     is linking it. Of the other files, damaged ones are found when a compile fails: see `heal`.
     """
     files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
@@ -50,7 +51,7 @@ def remove_unfinished(folder: Path) -> tuple[set[str], int]:
                     file.unlink()
                     file.with_suffix(".cpp").unlink(missing_ok=True)
                 removed += 1
-    return {file.name for file in files if file.exists()}, removed
+    return {name for file in files if file.exists() for name in (file.name, file.parent.name)}, removed
 
 
 def _is_whole(file: Path) -> bool:

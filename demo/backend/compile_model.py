@@ -94,10 +94,12 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     - `folder` becomes the compile cache: pass an empty one, so that no earlier build shortens this one.
     """
     compile_cache.use_empty_cache(folder)
-    if workload.device.type == "cuda" and (homes := machine_probe.cuda_homes()):
+    if workload.device.type == "cuda" and (toolkit := machine_probe.cuda_toolkit()):
         from torch.utils import cpp_extension  # if imported before, it has read CUDA_HOME: set both
 
-        os.environ["CUDA_HOME"] = cpp_extension.CUDA_HOME = str(homes[0])  # CUDA's headers, the driver's stub
+        os.environ["CUDA_HOME"] = cpp_extension.CUDA_HOME = str(toolkit[0])  # CUDA's headers, the driver's stub
+        further = [str(folder / "include") for folder in toolkit[1:]]  # CUDA 12's wheels are several folders
+        os.environ["CPATH"] = os.pathsep.join(filter(None, [*further, os.environ.get("CPATH")]))
     spec, batch = workload.spec, workload.batch
     shapes = pytree.tree_map(_any_size, batch) if spec.dynamic == "on" else None
     started = time.perf_counter()

@@ -30,7 +30,9 @@ from . import compilation, compile_cache, failures
 
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
-"""CUDA headers that building an AOTInductor package for a GPU needs. Torch's CUDA 13 wheels contain only the first."""
+"""CUDA headers that building an AOTInductor package for a GPU needs. Torch's own wheels contain only the first."""
+CUDA_12_WHEELS = ("cuda_runtime", "cuda_nvcc", "cuda_cccl")
+"""Folders of `nvidia` into which the wheels of CUDA 12 install the headers; those of CUDA 13 share one, `cu13`."""
 EXTENSION = '#include <Python.h>\n#include <sstream>\nextern "C" const char *version() { return Py_GetVersion(); }\n'
 
 
@@ -192,18 +194,27 @@ def compile_problem(on_gpu: bool = False) -> str | None:
     return None
 
 
-def cuda_homes() -> list[Path]:
-    """Returns the folders that have all `PACKAGE_HEADERS`: CUDA toolkits first, then folders of torch's wheels."""
-    nvcc, wheels = shutil.which("nvcc"), Path(torch.__file__).parents[1].glob("nvidia/cu[0-9]*")
+def cuda_toolkit() -> list[Path]:
+    """Returns the folders that together have all `PACKAGE_HEADERS`; [] if there are none.
+
+    It is one CUDA toolkit, else one folder of CUDA 13's wheels, else the three folders of CUDA 12's wheels.
+    """
+    nvcc, wheels = shutil.which("nvcc"), Path(torch.__file__).parents[1] / "nvidia"
     named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    homes = [Path(home) for home in (named, nvcc and Path(nvcc).parents[1], CUDA_FOLDER, *sorted(wheels)) if home]
-    return [home for home in homes if all((home / "include" / header).is_file() for header in PACKAGE_HEADERS)]
+    homes = [Path(home) for home in (named, nvcc and Path(nvcc).parents[1], CUDA_FOLDER) if home]
+    candidates = [[home] for home in (*homes, *sorted(wheels.glob("cu[0-9]*")))]
+    candidates.append([wheels / name for name in CUDA_12_WHEELS])
+
+    def complete(folders: list[Path]) -> bool:
+        return all(any((folder / "include" / name).is_file() for folder in folders) for name in PACKAGE_HEADERS)
+
+    return next(filter(complete, candidates), [])
 
 
 @cache
 def host() -> HostInfo:
     """Returns what can be found out about the machine without a CUDA context."""
-    can_use, toolkits, cpp_compiler = usable(), cuda_homes(), compiler()
+    can_use, toolkit, cpp_compiler = usable(), cuda_toolkit(), compiler()
     gpu = first_gpu() if can_use else None
     return HostInfo(
         torch=torch.__version__,
@@ -220,7 +231,7 @@ def host() -> HostInfo:
         inductor_cache=cache_dir(),
         gpu_memory_bytes=gpu.memory_bytes if gpu else None,
         compute_capability=".".join(map(str, gpu.capability)) if gpu else None,
-        cuda_toolkit=toolkits[0].name if toolkits else None,
+        cuda_toolkit=toolkit[0].name if toolkit else None,
         threads=torch.get_num_threads(),
         compile_problem=None if cpp_compiler else compile_problem(),
     )

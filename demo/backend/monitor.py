@@ -2,6 +2,7 @@
 
 - On a CPU: the cores that other processes leave free (Linux, see `demo.core.cores`); None without /proc.
 - On an NVIDIA GPU: its clock, throttle reasons and other processes, by NVML (`nvidia-ml-py`); None without NVML.
+  And how long the host kept the main thread, which launches the kernels, from running (Linux).
 - Not covered: how much memory bandwidth and cache other processes use.
 """
 
@@ -9,7 +10,7 @@ import contextlib
 import os
 import time
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -26,6 +27,32 @@ MIN_SECONDS = 0.25
 _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown")
 
 
+class HostReading(NamedTuple):
+    """Counts of Linux since the main thread, or the machine, started."""
+
+    waited: float
+    """Seconds in which the main thread was ready to run and waited for a core, also for that of a container's quota."""
+    stolen: float
+    """Ticks in which a hypervisor ran other machines although this one had work (steal)."""
+    busy: float
+    """Ticks in which this machine's cores had work, the stolen ones included."""
+
+    def taken_share(self, later: "HostReading", seconds: float) -> float:
+        """Returns the share of the `seconds` until `later`, 0 to 1, that the main thread was kept from running."""
+        stolen = (later.stolen - self.stolen) / max(1.0, later.busy - self.busy)
+        return min(1.0, max(0.0, (later.waited - self.waited) / seconds + stolen))
+
+
+def host_reading() -> HostReading | None:
+    """Returns the counts until now; None without Linux's /proc or its scheduler's statistics."""
+    try:
+        waited = int((cores.PROC / "self" / "task" / str(os.getpid()) / "schedstat").read_text().split()[1])
+        times = [int(ticks) for ticks in cores.PROC_STAT.read_text().split("\n", 1)[0].split()[1:9]]
+        return HostReading(waited / 1e9, times[7], sum(times) - times[3] - times[4])
+    except (IndexError, OSError, ValueError):
+        return None
+
+
 class CoreTaken(Exception):
     """Other programs leave fewer cores free than torch has threads. Its argument: how many are free."""
 
@@ -40,6 +67,7 @@ class Observer:
         self._start = time.perf_counter()
         self._sampled_at = -SAMPLE_SECONDS
         self._readings = deque([(0.0, cores.sample())])
+        self._host = None if self._on_cpu else host_reading()
         self.samples: list[HostSample] = []
 
     def sample(self) -> None:
@@ -53,10 +81,17 @@ class Observer:
             share = before.foreign_share(reading)
             free = before.free(reading) if now - before_at >= MIN_SECONDS else None
         gpu = self._gpu.sample() if self._gpu else None
-        self.samples.append(HostSample(now, share, gpu, free))
+        self.samples.append(HostSample(now, share, gpu, free, self._host_taken(now - before_at)))
         self._readings.append((now, reading))
         while len(self._readings) > 2 and now - self._readings[1][0] >= WINDOW_SECONDS:
             self._readings.popleft()
+
+    def _host_taken(self, seconds: float) -> float | None:
+        """Returns the share of the last `seconds` that the host was taken from a GPU run; None if not known."""
+        if self._on_cpu or seconds < MIN_SECONDS:
+            return None
+        before, self._host = self._host, host_reading()
+        return before.taken_share(self._host, seconds) if before is not None and self._host is not None else None
 
     def check_cores(self, threads: int) -> None:
         """Takes a sample. Raises CoreTaken if other programs leave fewer than `threads` cores free (0: never)."""

@@ -142,7 +142,7 @@ class Run:
         self.workload = tasks.load(self.spec, self.job.seen_file, lambda image: self.keep(image=image))
         device, self.observer = self.workload.device, Observer(self.workload.device)
         self.keep(environment=machine_probe.environment(device))
-        self.caveats += self.workload.caveats
+        self.caveats += [*self.workload.caveats, *caveats.of_device(self.spec, device)]
         if self.spec.weights == "random":
             self.caveats.append(Caveat("random_weights"))
         self.enter("prepare", 0.08)
@@ -239,7 +239,7 @@ class Run:
         return Variant(call, [first, *times], model)
 
     def compile_in_process(self, cached: set[str]) -> Variant:
-        """Returns the compiled model or package, warmed up. `cached`: names of the files in the compile cache."""
+        """Returns the compiled model or package, warmed up. `cached`: what the compile cache holds."""
         if self.spec.compiler == "aot":
             return self.build()
         workload, self.log = self.workload, compilation.CompileLog(cached)
@@ -249,7 +249,7 @@ class Run:
         def report(step: str) -> None:
             self.events.progress("compile", 0.3, code=step, graphs=log.graphs, breaks=len(log.graph_breaks))
 
-        with compilation.report_steps(report):
+        with compilation.report_steps(report), log.record_gpu_kernels():
             warmup = self.warm_up("compiled", call, min_calls=min_calls, first_call_ended=log.first_call_ended)
         return Variant(call, warmup, model)
 

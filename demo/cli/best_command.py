@@ -48,7 +48,7 @@ def _best(options: argparse.Namespace) -> int:
         ways = ", ".join(best_words.name(way) for way in search.ways if not way.refused)
         print(f"At most {fmt.rounded_duration(search.seconds)}, for {ways}.", file=sys.stderr)
         events = search.run(runner, threading.Event())
-        terminal.follow(events, partial(_line_so_far, search), goes_on=spec.task != OWN_MODEL)
+        terminal.follow(events, partial(line_so_far, search), goes_on=spec.task != OWN_MODEL)
     table = search.table()
     print(common.json_text(best_words.as_json(table)) if options.json else best_report(table, search.missing))
     if options.script is not None and table.winner is not None and table.winner.result is not None:
@@ -57,7 +57,7 @@ def _best(options: argparse.Namespace) -> int:
     return common.FAILED if table.winner is None else common.OK
 
 
-def _line_so_far(search: Search, event: Done) -> str:
+def line_so_far(search: Search, event: Done) -> str:
     """Returns 'So far freezing: 1.66×, 2 min left at most' for the way to run the model that was just timed."""
     way = search.ways[event.place]
     row = next(row for row in search.table().rows if row.way is way)

@@ -53,9 +53,9 @@ class ProgressLine:
 
 
 @contextmanager
-def progress_line(stopped: str) -> Iterator[ProgressLine]:
-    """Yields a line of progress on standard error and clears it at the end. After Ctrl-C it says `stopped`."""
-    line = ProgressLine(sys.stderr)
+def progress_line(stopped: str, line: ProgressLine | None = None) -> Iterator[ProgressLine]:
+    """Yields `line`, by default on standard error, and clears it at the end. After Ctrl-C it says `stopped`."""
+    line = line or ProgressLine(sys.stderr)
     try:
         yield line
     except KeyboardInterrupt:
@@ -127,6 +127,8 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
         breaks = fmt.count(len(compiled.graph_breaks), "break")
         first = fmt.duration(compiled.first_call_seconds)
         plain.append(f"{fmt.count(compiled.graphs, 'graph')}, {breaks}, first call {first}")
+    if launching := verdict.launching(result):
+        plain.append(f"{launching}: --mode reduce-overhead")
     plain.append(verdict.without_breaks(result))
     if (mark := quality(result)) is not None:
         plain.append(verdict.quality_line(result).removesuffix(".") + REMEDIES[mark.remedy])

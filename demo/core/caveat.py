@@ -30,6 +30,10 @@ WORDS = {
     "wide": "The calls vary widely (middle half over median: {calls}): the speed of the machine or of the model was "
     "not steady.",
     "gpu_others": "Other processes that used this GPU as well: {count}.",
+    "small_gpu": "This GPU has too few multiprocessors ({count}) for {mode} to try kernels for matrix products: they "
+    "stay as in mode default.",
+    "host_taken": "Eager waits for its host, which launches the kernels for {launching} of a call, and for {taken} of "
+    "the time other programs or machines kept the host from it: eager is slower for that.",
     "gpu_clock": "The GPU's clock was between {low} and {high} while it was timed, and can be {most}.",
     "gpu_slowed": "The GPU's driver lowered its clock ({reasons}).",
     "not_compared": "Whether compiled computes the same as eager is not known. {reason}",

@@ -19,8 +19,8 @@ def cpu_quota() -> float:
         with contextlib.suppress(OSError, ValueError):  # version 2: '150000 100000', or 'max 100000'
             quota, period = (group / "cpu.max").read_text().split()
             quotas.append(int(quota) / int(period))
-        if (quota := _number(group / "cpu.cfs_quota_us")) is not None and quota > 0:  # version 1; -1: no limit
-            quotas.append(quota / (_number(group / "cpu.cfs_period_us") or 100_000))
+        if (allowed := _number(group / "cpu.cfs_quota_us")) is not None and allowed > 0:  # version 1; -1: no limit
+            quotas.append(allowed / (_number(group / "cpu.cfs_period_us") or 100_000))
     return min(quotas)
 
 

@@ -14,7 +14,7 @@ Basis = Literal["repeats", "this machine", "assumed", "within one process"]
 - 'repeats': from several processes with these settings on this machine
 - 'this machine': from repeated runs with other settings on this machine
 - 'assumed': from measurements on other machines
-- 'within one process': not at all; the interval holds for this one process only
+- 'within one process': not known; the interval of one process holds for this process only
 """
 OpenBecause = Literal["", "interval", "control", "machine", "recompiled"]
 """Why the verdict is 'unsure'; '' for any other verdict.
@@ -52,6 +52,25 @@ WITHIN = Spread("within one process", 0.0)
 ASSUMED_FIRST_CALLS = {"cold": Spread("assumed", 0.25, 10.0), "warm": Spread("assumed", 0.15, 10.0)}
 """The spread of first calls, by compile cache, to assume until equal runs were made: see
 `benchmarks/first_calls.py`. None was measured on a GPU."""
+ON_GPU = Spread("within one process", 0.025, 5.0)
+"""Assumed on a GPU for several processes: the figure of CPUs with half of its weight, since none was repeated there."""
+HOST_BOUND = Spread("within one process", 0.25, 1.0)
+"""Assumed for several processes on a GPU whose eager calls wait for their host.
+
+On an H200 eager of one model took 3.99 and 7.07 ms in two processes, of two others 4.92 and 6.09, 7.78 and 8.56 ms
+(`assets/measured/h200.csv`): the root mean square of the logarithms, over the square root of 2, is 0.25. Each time the
+slower process was the one with mode reduce-overhead. So the three may have one cause, and count as one."""
+
+
+def assumed_spread(device: str, host_bound: bool | None) -> Spread:
+    """Returns the spread to assume until runs have been repeated on the machine.
+
+    - `device`: 'cpu' or 'cuda'. On 'cuda' one process is never said to hold for a rerun.
+    - `host_bound`: whether eager waits for its host (`Measurement.host_bound`). None: not known, so it may.
+    """
+    if device != "cuda":
+        return ASSUMED
+    return ON_GPU if host_bound is False else HOST_BOUND
 
 
 @dataclass(frozen=True)
@@ -122,11 +141,13 @@ def compare_variants(
 ) -> Comparison:
     """Returns compiled's speed-up over eager, pooled over `own` and the processes `before`, with its verdict.
 
-    - `spread`: how speed-ups vary between processes.
+    - `spread`: how speed-ups vary between processes. With the basis 'within one process' it counts for several only.
     - `taken`: whether other programs used CPU cores during the timing. The interval is then wider.
     - `recompiled`: whether the model was compiled again during the timing. The verdict is then 'unsure'.
     """
     figures = [*before, own]
+    if not before and spread.basis == "within one process":
+        spread = WITHIN
     pooled = stats.rerun_ratio([one.within for one in figures], spread.deviation, spread.freedom or math.inf)
     controls = [one.control for one in figures if one.control is not None]
     both = stats.rerun_ratio(controls, 0.0, math.inf) if controls else None

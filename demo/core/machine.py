@@ -100,3 +100,7 @@ class HostSample:
     gpu: GpuSample | None = None
     free_cores: float | None = None
     """Cores that other programs left free since the last sample: 1.7; None if not known."""
+    host_taken: float | None = None
+    """Share of the time since the last sample, 0 to 1, that the main thread of a GPU run was ready and did not run.
+
+    It waited for a core, or a hypervisor ran other machines. None on a CPU, or if not known."""

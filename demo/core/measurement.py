@@ -9,6 +9,9 @@ from typing import Literal
 
 import numpy as np
 
+HOST_BOUND = 1 / 3
+"""From this share of a call on that the GPU is idle, the call's time depends on its host, and varies with it."""
+
 
 @dataclass(frozen=True)
 class BackToBack:
@@ -110,6 +113,16 @@ class Measurement:
         if self.profile is not None and self.profile.busy_seconds is not None:
             busy = min(busy, self.profile.busy_seconds)
         return max(0.0, self.median_seconds - busy)
+
+    @property
+    def launch_share(self) -> float | None:
+        """`launch_seconds` as a share of a call, 0 to 1; None on a CPU, or if not measured."""
+        return None if self.launch_seconds is None else self.launch_seconds / self.median_seconds
+
+    @property
+    def host_bound(self) -> bool | None:
+        """Whether the host's work takes more than `HOST_BOUND` of a call; None on a CPU, or if not measured."""
+        return None if self.launch_share is None else self.launch_share > HOST_BOUND
 
     @property
     def median_seconds(self) -> float:

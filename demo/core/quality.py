@@ -1,7 +1,8 @@
 """How far a run's speed-up can be relied on: a mark (rough, fair or solid) with its reason and a remedy.
 
-A speed-up is rough if other programs disturbed the run, the GPU slowed down, eager and compiled did not take turns, or
-its interval is wider than ±`ROUGH`. It is fair below `PROCESSES` processes or beyond ±`SOLID`, else solid.
+A speed-up is rough if other programs disturbed the run, eager and compiled did not take turns, or its interval is wider
+than ±`ROUGH`. It is fair below `PROCESSES` processes, beyond ±`SOLID`, or if eager waits for a GPU's host that others
+use, else solid. A GPU that lowers its clock does so for eager and compiled alike: the interval has what is left of it.
 """
 
 from dataclasses import dataclass
@@ -15,8 +16,6 @@ ROUGH, SOLID = 0.20, 0.05
 """Half-widths of the 95 % interval, relative to the speed-up: above 20 % it is rough, up to 5 % it may be solid."""
 PROCESSES = 3
 """Fewest processes over which a solid speed-up is pooled."""
-GPU_TROUBLE = ("gpu_others", "gpu_clock", "gpu_slowed")
-"""Keys of caveats about a slowed GPU."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,16 @@ def quality(result: RunResult) -> Quality | None:
     if others is not None and others > BUSY_CPU:
         return Quality("rough", f"other programs used {fmt.percent(others)} of the processor", "quiet")
     for caveat in result.caveats:
-        if caveat.key in GPU_TROUBLE:
-            return Quality("rough", str(caveat).removesuffix("."), "quiet" if caveat.key == "gpu_others" else "repeat")
+        if caveat.key == "gpu_others":
+            return Quality("rough", str(caveat).removesuffix("."), "quiet")
     if not result.in_turns:
         return Quality("rough", "eager and compiled were timed one after the other")
     width = f"the interval is ±{fmt.percent(speedup.half_width)} wide"
     if speedup.half_width > ROUGH:
         return Quality("rough", width, "repeat")
+    if result.host_disturbed:
+        taken = fmt.percent(result.host_taken or 0.0)
+        return Quality("fair", f"others kept the host, for which eager waits, from it for {taken} of the time", "quiet")
     if speedup.processes < PROCESSES:
         return Quality("fair", f"it rests on {fmt.count(speedup.processes, 'process')}", "repeat")
     if speedup.half_width > SOLID:

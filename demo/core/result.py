@@ -11,7 +11,6 @@ from typing import Any, Literal
 from . import stats
 from .caveat import Caveat
 from .comparison import (
-    ASSUMED,
     ASSUMED_FIRST_CALLS,
     WITHIN,
     BreakEven,
@@ -19,6 +18,7 @@ from .comparison import (
     ProcessFigure,
     ProcessResult,
     Spread,
+    assumed_spread,
     compare_variants,
 )
 from .machine import Environment, HostSample
@@ -29,6 +29,8 @@ from .stats import Duration, Interval
 
 SCHEMA_VERSION = 3
 FIRST_TOKEN = "first_token"
+HOST_TAKEN = 0.05
+"""Share of the timing: a main thread that is kept from running for more makes eager slower by as much on a GPU."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """How a run ended. 'interrupted' means that the program ended before the run did."""
 
@@ -117,7 +119,23 @@ class RunResult:
     @property
     def assumed_spread(self) -> Spread:
         """How far this run's speed-up is assumed to vary between processes until repeated runs on this machine tell."""
-        return ASSUMED
+        return assumed_spread(self.spec.device, self.host_bound)
+
+    @property
+    def host_bound(self) -> bool | None:
+        """Whether an eager call waits for its host to launch kernels; None on a CPU, or if not known."""
+        return None if self.eager is None else self.eager.host_bound
+
+    @property
+    def host_taken(self) -> float | None:
+        """Share of the timing, 0 to 1, in which others kept the host from a GPU run; None on a CPU, or if not known."""
+        taken = [state.host_taken for state in self.machine_states if state.host_taken is not None]
+        return sum(taken) / len(taken) if taken else None
+
+    @property
+    def host_disturbed(self) -> bool:
+        """Whether eager waits for its host, and others took more than `HOST_TAKEN` of the host's time."""
+        return bool(self.host_bound) and (self.host_taken or 0.0) > HOST_TAKEN
 
     @property
     def in_turns(self) -> bool:

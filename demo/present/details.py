@@ -101,7 +101,7 @@ def why(result: RunResult) -> Part | None:
     """
     heads, sides = _sides(result)
     busy = [side.busy_share for side in sides]
-    launching = [side.launch_seconds and side.launch_seconds / side.median_seconds for side in sides]
+    launching = [side.launch_share for side in sides]
     lines: dict[str, Iterable[object]] = {
         "launching kernels": map(_share, launching),
         ("kernels a call" if any(busy) else "operators a call, fused ones not counted"): [

@@ -4,7 +4,7 @@ from typing import Any
 
 from ..core import format as fmt
 from ..core.measurement import Measurement
-from ..core.options import OPTIONS, RunSpec
+from ..core.options import OPTIONS, OWN_MODEL, RunSpec
 from ..core.result import FIRST_TOKEN, RunResult
 
 COMPARISONS = {"call": "A call", "token": "A token", FIRST_TOKEN: "Time to the first token"}
@@ -65,7 +65,8 @@ def settings(spec: RunSpec) -> str:
 
 def run_line(result: RunResult) -> str:
     """Returns checkpoint and settings: 'shapes-vit · batch 4 · default · float32 · 2 threads'."""
-    return f"{result.spec.checkpoint} · {run_settings(result)}"
+    name = result.spec.checkpoint
+    return f"{short(name) if result.spec.task == OWN_MODEL else name} · {run_settings(result)}"
 
 
 def run_settings(result: RunResult) -> str:

@@ -10,6 +10,7 @@ from ..core import format as fmt
 from ..core.caveat import IMPORTANT
 from ..core.comparison import BreakEven, Comparison
 from ..core.measurement import Compilation
+from ..core.options import CUDA_GRAPH_MODES
 from ..core.quality import quality
 from ..core.result import RunResult
 from ..core.stats import TAKEN_FACTOR, Interval
@@ -188,7 +189,7 @@ def basis(found: Comparison) -> str:
     within = found.basis == "within one process"
     processes = "within one process" if within else f"from {fmt.count(found.processes, 'process')}"
     if found.widened_by == "machine":
-        return f"{processes}, each end moved out by a factor of {TAKEN_FACTOR:g}, because other programs took cores"
+        return f"{processes}, with a factor of {TAKEN_FACTOR:g} at each end for taken cores"
     if within:
         return f"{processes}: a rerun may lie outside"
     if found.widened_by == "control":
@@ -211,6 +212,19 @@ def quality_line(result: RunResult) -> str:
     """Returns how reliable the speed-up is: 'Fair: it rests on 1 process.'."""
     mark = quality(result)
     return f"{mark.mark.capitalize()}: {mark.reason}." if mark is not None else ""
+
+
+def launching(result: RunResult) -> str:
+    """Returns 'Launching kernels is 62 % of an eager call. Mode reduce-overhead launches all of them at once'.
+
+    '' if launching takes less than a third of an eager call, or if the run used CUDA graphs or cannot use them.
+    """
+    spec, eager = result.spec, result.eager
+    plain = spec.mode not in CUDA_GRAPH_MODES and spec.scope == "model" and spec.compiler == "jit"
+    if not plain or eager is None or not eager.host_bound or outcome(result) in (None, "void"):
+        return ""
+    share = fmt.percent(eager.launch_share or 0.0)
+    return f"Launching kernels is {share} of an eager call. Mode reduce-overhead launches all of them at once"
 
 
 def caveat(result: RunResult) -> str:

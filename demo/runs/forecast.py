@@ -23,6 +23,9 @@ SECONDS_WITHOUT_CALLS, CALLS = 30.0, 30
 """Guessed seconds for start and compile, and guessed number of calls. Runs on two cores took 20 s to 5 min."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
 """Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
+FLOAT64_CALLS, FLOAT64_OPERATIONS_A_SECOND = 6, 0.25e12
+"""Calls of the float64 model that judges outputs in half formats on a GPU, and the peak rate of a T4 in float64. Cards
+for training are faster, but until the first run nothing is known of this card."""
 TEXT_SHARE = 0.1
 """The share of `OPERATIONS_A_SECOND` that a text model reaches: each token reads all weights for few operations."""
 
@@ -117,4 +120,7 @@ def _seconds_by_parameters(spec: RunSpec, checkpoint: Checkpoint) -> float:
         calls += 2 * PUBLISHED_CALLS
     elif spec.iterations is not None:
         calls += 3 * spec.iterations
-    return spec.repeats * (SECONDS_WITHOUT_CALLS + calls * call)
+    exact = 0.0
+    if spec.device == "cuda" and spec.dtype in ("float16", "bfloat16"):
+        exact = FLOAT64_CALLS * operations / FLOAT64_OPERATIONS_A_SECOND
+    return spec.repeats * (SECONDS_WITHOUT_CALLS + calls * call + exact)

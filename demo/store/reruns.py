@@ -37,6 +37,8 @@ class StoredRun:
     """The speed-up with its interval, from the run's own process alone."""
     process: ProcessResult | None = None
     """The process's times, for the speed-ups of later runs; None if those may not be pooled over it."""
+    host_bound: bool | None = None
+    """`RunResult.host_bound`: such runs vary more between processes than others."""
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
@@ -59,7 +61,7 @@ def rerun_of(result: RunResult) -> StoredRun | None:
         return None
     settings = (result.spec.protocol, *versions(result), result.parity and result.parity.verdict)
     process = next(reversed(result.as_processes()), None)
-    return StoredRun(result.id, compiled_spec(result.spec), settings, result.speedup.within, process)
+    return StoredRun(result.id, compiled_spec(result.spec), settings, result.speedup.within, process, result.host_bound)
 
 
 def dump_rerun(result: RunResult) -> str | None:
@@ -106,11 +108,13 @@ def earlier_processes(
 def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
     """Returns how much speed-ups differ between reruns in `stored`; `assumed_spread` if there are too few reruns.
 
-    `stored`: runs with the device and torch version of `result`. Reruns of `result` itself do not count.
+    `stored`: runs with the device and torch version of `result`. Reruns of `result` itself do not count, nor runs that
+    wait for their host if `result` does not, or the other way round.
     """
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
     for run in stored:
-        groups[run.spec, run.settings].append(run.within)
+        if run.host_bound == result.host_bound:
+            groups[run.spec, run.settings].append(run.within)
     if (own := rerun_of(result)) is not None:
         groups.pop((own.spec, own.settings), None)  # `earlier_processes` counts these
     repeated = [group for group in groups.values() if len(group) > 1]

@@ -1,7 +1,7 @@
 """Searches for the best way to run one model, by successive halving (Jamieson and Talwalkar, 2016):
 
 1. Run each way, such as freezing, once: for `QUICK_SECONDS`, or at full length if each process must compile it again.
-2. Run the best two at full length, until each has `FINAL_RUNS` runs.
+2. Run the winner so far and the one with the best estimate at full length, until each has `FINAL_RUNS` runs.
 3. Of the others, run a second time those whose only run compiled: this times a first output with a filled cache.
 4. In the faster half, run at full length the ways that may still be the best (`Row.may_win`).
 """
@@ -149,7 +149,12 @@ class Search:
         """Returns the ways still to run, each with its spec, in order. Results of later runs may change this list."""
         to_run = set(self._by_spec.values()) - self._refused.keys()
         steps = [(way, _first(way.spec)) for way in self.ways if way.name in to_run and not self._runs[way.name]]
-        good = [row for row in self.table().rows if row.rank is not None and row.way.name != EAGER]
+        table = self.table()
+        # The winner so far, then by their estimates: a wide interval ranks low, but further runs make it narrow.
+        good = sorted(
+            (row for row in table.rows if row.rank is not None and row.way.name != EAGER),
+            key=lambda row: (row is not table.winner, not row.may_win, -row.speedup.ratio if row.speedup else 0.0),
+        )
         runs = {row.way: self._runs[row.way.name] for row in good}
         quick = {way for way in runs if all(run.spec != way.spec for run in runs[way])}
         few = {way for way in runs if len(runs[way]) < FINAL_RUNS}

@@ -15,10 +15,18 @@ from demo.backend import caveats, compilation
 from demo.backend.workload import Variant, Variants
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, CudaGraphs, GraphBreak
+from demo.core.options import RunSpec
 
 
 def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
     return HostSample(0.0, 0.0, GpuSample(clock, 1.98e9, **more))
+
+
+def waiting(launching: float, taken: float | None) -> dict[str, Any]:
+    """A run on a GPU: how much of an eager call is launching, and how much of the time others had its host."""
+    calls = measurement(0.002)
+    eager = dataclasses.replace(calls, device_seconds=(calls.median_seconds * (1 - launching),))
+    return {"eager": eager, "machine_states": (HostSample(0.5, None, None, None, taken),) * 2}
 
 
 BUSY = (HostSample(0.0, 0.2), HostSample(0.5, 0.4))
@@ -35,13 +43,42 @@ WIDE = dataclasses.replace(measurement(0.001), wall_seconds=(0.001, 0.0012) * 20
         ({"machine_states": (gpu(1.9e9), gpu(1.5e9))}, [], "between 1500 MHz and 1900 MHz while it was timed"),
         ({"machine_states": (gpu(1.2e9),)}, [], "and can be 1980 MHz"),
         ({"machine_states": (gpu(throttle_reasons=("thermal", "power")),)}, [], "(power, thermal)"),
+        (
+            waiting(0.5, 0.12),
+            [],
+            "for 50 % of a call, and for 12 % of the time other programs or machines",
+        ),
+        (waiting(0.2, 0.12), [], ""),
+        (waiting(0.5, 0.03), [], ""),
+        (waiting(0.5, None), [], ""),
         ({"machine_states": (HostSample(0.0, 0.02), gpu(), gpu(1.85e9))}, [], ""),
     ],
-    ids=["others", "wide", "unsettled", "GPU shared", "GPU's clock moved", "GPU's clock low", "GPU slowed", "quiet"],
+    ids=[
+        *("others", "wide", "unsettled", "GPU shared", "GPU's clock moved", "GPU's clock low", "GPU slowed"),
+        *("host taken", "host taken that nobody waits for", "host hardly taken", "host not known", "quiet"),
+    ],
 )
 def test_each_disturbance_has_a_sentence(known, unsettled, words):
     found = caveats.of_noise(ok_result(timing_seconds=1.0, **known), unsettled)
     assert [words in str(caveat) for caveat in found] == [True] * bool(words)
+
+
+@pytest.mark.parametrize(
+    ("device", "mode", "count", "said"),
+    [
+        ("cuda", "max-autotune", 40, True),
+        ("cuda", "max-autotune-no-cudagraphs", 40, True),
+        ("cuda", "max-autotune", 132, False),
+        ("cuda", "default", 40, False),
+        ("cpu", "max-autotune", 40, False),
+    ],
+)
+def test_a_gpu_too_small_for_the_mode_is_named(device: str, mode: str, count: int, said: bool, monkeypatch) -> None:
+    gpu = SimpleNamespace(multi_processor_count=count)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: gpu)
+    spec = RunSpec("shapes-vit", "image-classification", device=device, mode=mode)
+    found = caveats.of_device(spec, torch.device(device))
+    assert ["too few multiprocessors (40) for " + mode in str(one) for one in found] == [True] * said
 
 
 def compiled(graphs: int, **known: Any) -> dict[str, Any]:

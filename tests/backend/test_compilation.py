@@ -208,16 +208,19 @@ LIBRARY, PROBE = f"{KEY}.main.so", f"{KEY}.so"
     ("misses", "cached", "partly"),
     [
         (1, set(), False),
-        (1, {"cbbb.main.so"}, False),
+        (1, {"cbbb.main.so", PROBE, "OTHER", "triton_poi_fused_0.cubin"}, False),
         (1, {LIBRARY}, True),
-        (0, {LIBRARY}, False),
+        (1, {"KERNEL", "triton_poi_fused_0.cubin"}, True),
+        (0, {LIBRARY, "KERNEL"}, False),
         (0, {PROBE}, True),
     ],
-    ids=["empty", "another kernel", "this kernel", "all of it", "graph without its kernel"],
+    ids=["empty", "of another model", "a library", "a kernel of a GPU", "all of it", "graph without its library"],
 )
 def test_a_first_call_that_found_a_part_is_not_cold(misses, cached, partly, monkeypatch):
     monkeypatch.setattr(compilation.CppPythonBindingsCodeCache, "cache", {KEY: None})
     log = compilation.CompileLog(cached)
+    with log.record_gpu_kernels():
+        compilation.TritonBundler.put("KERNEL", 0)
     compilation.counters["inductor"].update(fxgraph_cache_hit=1 - misses, fxgraph_cache_miss=misses)
     compilation.counters["stats"]["unique_graphs"] = 1
     found = log.compilation(SPEC, torch.device("cpu"), 3.0)

@@ -173,12 +173,14 @@ def test_a_package_answers_as_the_model_does_for_any_size(built: Built) -> None:
 def test_a_gpus_package_uses_the_toolkit_found(tmp_path, monkeypatch) -> None:
     """And torch's allocator, which counts its weights. Nothing is exported or compiled."""
     monkeypatch.setattr(cpp_extension, "CUDA_HOME", None)
-    monkeypatch.setattr(machine_probe, "cuda_homes", lambda: [tmp_path / "cu13"])
+    monkeypatch.setenv("CPATH", "mine")
+    monkeypatch.setattr(machine_probe, "cuda_toolkit", lambda: [tmp_path / name for name in ("runtime", "nvcc")])
     monkeypatch.setattr(torch.export, "export", Mock())
     monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", build := Mock())
     workload = OwnModel(spec(compiler="aot"), torch.device("cuda"), torch.nn.Sigmoid(), BATCH)
     compile_model.build_package(workload, tmp_path / "model.pt2", tmp_path)
-    assert os.environ["CUDA_HOME"] == cpp_extension.CUDA_HOME == str(tmp_path / "cu13")
+    assert os.environ["CUDA_HOME"] == cpp_extension.CUDA_HOME == str(tmp_path / "runtime")
+    assert os.environ["CPATH"] == f"{tmp_path / 'nvcc' / 'include'}:mine"
     assert build.call_args.kwargs["inductor_configs"]["aot_inductor.weight_use_caching_allocator"]
 
 

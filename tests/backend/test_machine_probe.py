@@ -92,18 +92,32 @@ def test_a_gpu_without_a_driver_that_names_it_is_tried(no_nvml: None, monkeypatc
     assert (machine_probe.host().gpu, machine_probe.host().gpu_problem) == ("NVIDIA GPU", None)
 
 
-def test_a_toolkit_without_one_of_its_headers_is_none(tmp_path, monkeypatch) -> None:
-    """The folder of torch's own wheels is complete here."""
+@pytest.mark.parametrize(
+    ("wheels", "found"),
+    [
+        ({"cu13": machine_probe.PACKAGE_HEADERS}, ["cu13"]),
+        ({"cu13": ("cuda.h", "nv/target")}, []),
+        (
+            dict(zip(machine_probe.CUDA_12_WHEELS, ([one] for one in machine_probe.PACKAGE_HEADERS), strict=True)),
+            list(machine_probe.CUDA_12_WHEELS),
+        ),
+        ({"cuda_runtime": ["cuda.h"], "cuda_nvcc": ["crt/host_defines.h"]}, []),
+    ],
+    ids=["CUDA 13", "CUDA 13 in part", "CUDA 12", "CUDA 12 in part"],
+)
+def test_wheels_with_all_headers_are_a_toolkit(wheels, found, tmp_path, monkeypatch) -> None:
+    """A toolkit without one of the headers is none."""
     monkeypatch.setattr(torch, "__file__", str(tmp_path / "site" / "torch" / "__init__.py"))
     monkeypatch.setattr(machine_probe, "CUDA_FOLDER", str(tmp_path / "cuda"))
     monkeypatch.setattr(machine_probe.shutil, "which", lambda name: None)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "named"))
-    complete = tmp_path / "site" / "nvidia" / "cu13"
-    for home, headers in [(tmp_path / "cuda", ["cuda.h"]), (complete, machine_probe.PACKAGE_HEADERS)]:
+    folders = {tmp_path / "site" / "nvidia" / name: headers for name, headers in wheels.items()}
+    for folder, headers in (folders | {tmp_path / "cuda": ["cuda.h"]}).items():
         for header in headers:
-            (home / "include" / header).parent.mkdir(parents=True, exist_ok=True)
-            (home / "include" / header).touch()
-    assert machine_probe.cuda_homes() == [complete] and machine_probe.host().cuda_toolkit == "cu13"
+            (folder / "include" / header).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "include" / header).touch()
+    assert [folder.name for folder in machine_probe.cuda_toolkit()] == found
+    assert machine_probe.host().cuda_toolkit == next(iter(found), None)
 
 
 def test_a_process_is_as_old_as_linux_says(monkeypatch) -> None:

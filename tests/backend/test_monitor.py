@@ -81,6 +81,32 @@ def test_free_cores_are_unknown_over_a_moment(clock: SimpleNamespace) -> None:
     assert (sample.gpu, sample.free_cores, sample.foreign_cpu) == (None, None, pytest.approx(0.5))
 
 
+@pytest.mark.parametrize(
+    ("waited", "stolen", "taken"),
+    [(0.0, 0, 0.0), (0.5, 0, 0.25), (0.0, 10, 0.1), (0.5, 10, 0.35), (9.0, 0, 1.0), (None, 0, None)],
+    ids=["its own", "waited for a core", "stolen by a hypervisor", "both", "never above all", "no statistics"],
+)
+def test_on_a_gpu_the_host_is_watched(waited, stolen, taken, clock, monkeypatch, tmp_path) -> None:
+    """Two seconds of a machine whose cores have work for 100 ticks."""
+    monkeypatch.setattr(monitor.cores, "PROC", tmp_path)
+    monkeypatch.setattr(monitor.cores, "PROC_STAT", tmp_path / "stat")
+    monkeypatch.setattr(monitor.Nvml, "of", lambda device: None)
+    folder = tmp_path / "self" / "task" / str(os.getpid())
+    folder.mkdir(parents=True)
+
+    def counts(waited: float | None, ticks: str) -> None:
+        if waited is not None:
+            (folder / "schedstat").write_text(f"7 {3_000_000_000 + waited * 1e9:.0f} 1\n")
+        (tmp_path / "stat").write_text(f"cpu {ticks} 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n")
+
+    counts(None if waited is None else 0.0, "1000 0 500 9000 70 0 0 300")
+    observer = monitor.Observer(torch.device("cuda"))
+    counts(waited, f"{1100 - stolen} 0 500 9100 90 0 0 {300 + stolen}")
+    clock.pass_time(2.0, 1.0)
+    observer.sample()
+    assert observer.samples[0].host_taken == (None if taken is None else pytest.approx(taken))
+
+
 def test_on_a_gpu_cores_do_not_matter(clock: SimpleNamespace, monkeypatch) -> None:
     monkeypatch.setattr(monitor.Nvml, "of", lambda device: None)
     observer = monitor.Observer(torch.device("cuda"))

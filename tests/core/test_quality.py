@@ -16,7 +16,10 @@ from demo.core.result import RunResult
 CALLS = tuple(0.001 * (1 + 0.6 * (block % 2)) for block in range(12) for _ in range(4))
 WIDE = dataclasses.replace(measurement(0.001), wall_seconds=CALLS)
 PUBLISHED = dataclasses.replace(ok_result().spec, protocol="as published")
-SLOWED = Caveat("gpu_slowed", {"reasons": "power"})
+SLOWED = Caveat("gpu_slowed", {"reasons": "power"}), Caveat("gpu_clock", {"low": "", "high": "", "most": ""})
+WAITING = dataclasses.replace(measurement(0.002), device_seconds=(0.001,))
+"""An eager call of which half is launching kernels on a GPU."""
+TAKEN = (HostSample(0.5, None, None, None, 0.2),)
 RECOMPILED = Compilation(1.0, "cold", 1, recompiles_while_timing=1)
 
 
@@ -41,7 +44,10 @@ def states(foreign: float, free: float = 2.0) -> tuple[HostSample, ...]:
         pytest.param(pooled(3, machine_states=states(0.05)), "solid", "", id="others that hardly do anything"),
         pytest.param(pooled(3, machine_states=states(0.05, 1.0)), "rough", "quiet", id="taken cores"),
         pytest.param(pooled(3, caveats=(Caveat("gpu_others", {"count": 1}),)), "rough", "quiet", id="a shared GPU"),
-        pytest.param(pooled(3, caveats=(SLOWED,)), "rough", "repeat", id="a slow GPU"),
+        pytest.param(pooled(3, caveats=SLOWED), "solid", "", id="a slow GPU, for both alike"),
+        pytest.param(pooled(1, caveats=SLOWED, compiled=WIDE), "rough", "repeat", id="a GPU that was slow for one"),
+        pytest.param(pooled(3, eager=WAITING, machine_states=TAKEN), "fair", "quiet", id="a host that others use"),
+        pytest.param(pooled(3, eager=WAITING), "solid", "", id="a host of its own"),
         pytest.param(pooled(3, spec=PUBLISHED), "rough", "", id="one after the other"),
         pytest.param(ok_result(compiled=None), None, None, id="no speed-up"),
         pytest.param(ok_result(compilation=RECOMPILED), None, None, id="recompiled"),

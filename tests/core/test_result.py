@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from support.samples import BOXES, SEGMENTS, failed_result, full_result, measurement, ok_result, text_result
 
+from demo.core import stats
 from demo.core.caveat import note
-from demo.core.comparison import ProcessFigure, ProcessResult, Spread
+from demo.core.comparison import ASSUMED_FIRST_CALLS, ProcessFigure, ProcessResult, Spread
 from demo.core.machine import HostSample
-from demo.core.measurement import Compilation, Measurement, Profile, StartUp
+from demo.core.measurement import Compilation, CompileCost, Measurement, Profile, StartUp
 from demo.core.options import RunSpec
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import Failure, RunResult
@@ -52,6 +53,30 @@ def test_the_verdict_looks_at_the_interval_for_a_rerun() -> None:
     rerun = ok_result(compiled=little, spread=Spread("assumed", 0.03)).speedup
     assert (within.verdict, rerun.verdict) == ("faster", "unsure")
     assert within.basis == "within one process" and rerun.within == within.within
+
+
+def on_gpu(busy: float | None, **changes: Any) -> RunResult:
+    """A run on a GPU that has work for this share of an eager call; None: not measured."""
+    eager = measurement(0.002)
+    times = None if busy is None else (busy * eager.median_seconds,)
+    spec = RunSpec("shapes-vit", "image-classification", device="cuda")
+    return ok_result(spec=spec, eager=dataclasses.replace(eager, device_seconds=times), **changes)
+
+
+@pytest.mark.parametrize("busy", [0.9, 0.4, None])
+def test_on_a_gpu_one_process_is_not_said_to_hold_for_a_rerun(busy: float | None) -> None:
+    one = on_gpu(busy)
+    speedup = dataclasses.replace(one, spread=one.assumed_spread).speedup
+    assert speedup.basis == "within one process"
+    assert (speedup.low, speedup.high) == (one.speedup.low, one.speedup.high)
+
+
+@pytest.mark.parametrize(("busy", "wide"), [(0.9, 0.1), (0.4, 0.4), (None, 0.4)])
+def test_processes_differ_more_where_eager_waits_for_its_host(busy: float | None, wide: float) -> None:
+    """Eager of one model took 1.77 times as long in one process on an H200 as in the next."""
+    one = on_gpu(busy)
+    two = dataclasses.replace(one, earlier=(ProcessResult("1", one.own_figures),), spread=one.assumed_spread)
+    assert two.speedup.basis == "repeats" and (two.speedup.half_width > wide) == (wide > 0.1)
 
 
 def test_a_run_that_recompiled_while_timing_has_no_verdict() -> None:
@@ -116,6 +141,15 @@ def test_a_first_call_is_pooled_over_equal_runs_of_the_same_cache() -> None:
     assert once.starts["cold"].seconds == 5.5
     assert again.starts.keys() == {"cold"} and again.starts["cold"].seconds == pytest.approx((22 * 11 * 5.5) ** (1 / 3))
     assert again.break_even("cold").calls == pytest.approx(2 * once.break_even("cold").calls, rel=0.01)
+
+
+def test_a_warm_start_has_a_spread_of_its_own() -> None:
+    both = Compilation(20.0, "cold", 1, cold=CompileCost(20.0, {}), warm=CompileCost(20.0, {}))
+    starts = ok_result(compilation=both).starts
+    for state, start in starts.items():
+        spread = ASSUMED_FIRST_CALLS[state]
+        assert start == stats.pooled_duration([20.0], spread.deviation, spread.freedom)
+    assert starts["cold"] != starts["warm"]
 
 
 def test_the_calls_to_pay_know_the_spread_of_first_calls() -> None:

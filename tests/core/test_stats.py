@@ -261,3 +261,12 @@ def test_what_the_runs_own_intervals_explain_is_no_spread_between_them(half: flo
     """The half width of a 95 % interval is 1.96 standard errors."""
     logs = [np.array([log, log - half, log + half]) for log in (-0.05, 0.05)]
     assert stats.spread_between([[Interval(*np.exp(three)) for three in logs]]) == pytest.approx(expected)
+
+
+def test_a_quotient_keeps_the_noise_floors_and_the_taken_cores_of_both() -> None:
+    """Two floors of 3 % and 4 % are one of 5 %: independent errors, whose squares add up on the logarithmic scale."""
+    first = stats.Measured(2.0, 1.99, 2.01, floor=math.expm1(0.03))
+    second = stats.Measured(1.0, 0.99, 1.01, floor=math.expm1(0.04), taken=True)
+    both = first.over(second)
+    assert math.log1p(both.floor) == pytest.approx(0.05) and both.taken and second.over(first).taken
+    assert stats.Interval(both.ratio, both.low, both.high) == stats.quotient(first, second)

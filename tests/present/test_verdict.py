@@ -16,6 +16,7 @@ from demo.core.measurement import Compilation, CompileCost, Pair
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
 from demo.present import details, markdown, race, verdict
+from demo.ui.tabs.headline import headline
 
 BASIS = "within one process: a rerun may lie outside"
 COLD, WARM = CompileCost(20.0, {}), CompileCost(2.0, {})
@@ -32,6 +33,36 @@ BROKEN = ok_result(spec=dataclasses.replace(ok_result().spec, graph_break=True))
 
 def compiled_at(seconds: float) -> RunResult:
     return ok_result(compiled=measurement(seconds))
+
+
+def launching(share: float, **changes: Any) -> RunResult:
+    """A run on a GPU that is idle for this share of an eager call."""
+    calls = measurement(0.002)
+    eager = dataclasses.replace(calls, device_seconds=(calls.median_seconds * (1 - share),))
+    return ok_result(spec=dataclasses.replace(ok_result().spec, device="cuda", **changes), eager=eager)
+
+
+def test_where_launching_takes_long_cuda_graphs_are_offered() -> None:
+    result = launching(0.62)
+    offer = "Launching kernels is 62 % of an eager call. Mode reduce-overhead launches all of them at once"
+    assert verdict.launching(result) == offer
+    assert f"  {offer}: --mode reduce-overhead\n" in terminal.summary(result)
+    assert f"{offer.partition('. ')[2]}. <a " in headline(result) and "mode=reduce-overhead" in headline(result)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        launching(0.2),
+        launching(0.62, mode="reduce-overhead"),
+        launching(0.62, scope="layers"),
+        launching(0.62, compiler="aot"),
+        ok_result(),
+    ],
+    ids=["the GPU is busy", "used already", "refused with layers", "refused with a package", "a CPU"],
+)
+def test_where_cuda_graphs_would_not_help_none_are_offered(result: RunResult) -> None:
+    assert verdict.launching(result) == "" and "reduce-overhead" not in terminal.summary(result).split("\n", 1)[1]
 
 
 def test_the_headline_is_one_sentence() -> None:
@@ -88,10 +119,10 @@ APART = measurement(0.0023)
     [
         ({}, "from 1 process, including about 2.5 % between processes"),
         ({"control_times": APART}, "from 1 process, as wide as eager differed from itself: 15 %"),
-        ({"machine_states": BUSY}, "from 1 process, each end moved out by a factor of 1.75, because"),
+        ({"machine_states": BUSY}, "from 1 process, with a factor of 1.75 at each end for taken cores"),
         (
             {"machine_states": BUSY, "spread": None},
-            "within one process, each end moved out by a factor of 1.75, because",
+            "within one process, with a factor of 1.75 at each end for taken cores",
         ),
         (
             {"control_times": APART, "compiled": measurement(0.002), "spread": Spread("assumed", 0.001)},

@@ -87,6 +87,16 @@ def test_a_rough_estimate_grows_with_what_is_asked(more: dict) -> None:
     assert larger.seconds > 1.5 * usual.seconds
 
 
+def test_a_half_format_on_a_gpu_waits_for_float64() -> None:
+    """It computes float64 at a thirty-second of float32's rate: half a minute for a large model at batch 16 on a T4."""
+    large = catalog.find("facebook/convnext-large-224")
+    single, half = (
+        forecast(RunSpec(large.id, large.task, 16, device="cuda", dtype=dtype), large, [])
+        for dtype in ("float32", "float16")
+    )
+    assert single is not None and half is not None and 15 < half.seconds - single.seconds < 60
+
+
 @pytest.mark.parametrize(
     ("name", "seconds"),
     [

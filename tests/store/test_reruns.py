@@ -128,6 +128,19 @@ def test_specs_that_were_repeated_here_are_pooled(history: History) -> None:
     assert found.deviation == pytest.approx(math.sqrt(variance), rel=0.02)
 
 
+def on_gpu(busy: float, batch: int = 1) -> dict[str, Any]:
+    """Changes for a run on a GPU that works for this share of an eager call."""
+    calls = measurement(0.002)
+    eager = dataclasses.replace(calls, device_seconds=(busy * calls.median_seconds,))
+    return {"spec": other(device="cuda", batch_size=batch), "eager": eager}
+
+
+@pytest.mark.parametrize(("busy", "basis"), [(0.9, "this machine"), (0.4, "within one process")])
+def test_models_that_wait_for_their_host_are_no_measure_for_others(busy: float, basis: str, history: History) -> None:
+    steady = [one for batch in (2, 3) for one in reruns(0.01, 10, **on_gpu(0.8, batch))]
+    assert spread_after(history, steady, **on_gpu(busy)).basis == basis
+
+
 @pytest.mark.parametrize(
     "changes",
     [there(device_name="Another CPU"), there(torch="2.11.0"), {"status": "failed"}, {"parity": DIFFER}],

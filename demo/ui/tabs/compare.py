@@ -9,6 +9,7 @@ from ...core import format as fmt
 from ...core.comparison import Comparison
 from ...core.options import CHANGES_EAGER, OPTIONS, unused_options
 from ...core.result import FIRST_TOKEN, RunResult
+from ...core.stats import TAKEN_FACTOR
 from ...present import naming, verdict
 from ...present.markdown import escape_markdown
 from ...store import export
@@ -100,6 +101,8 @@ def _winner(runs: dict[str, RunResult]) -> str:
             sentences.append(f"{winner} and {letter} are equally fast.")
         else:
             sentences.append(f"Whether {winner} or {letter} is faster is not known.")
+    if any(one.pooled.taken for one in speedups.values()):
+        sentences.append(f"Other programs took cores: this allows for a factor of {TAKEN_FACTOR:g}.")
     return " ".join(sentences)
 
 

@@ -54,6 +54,7 @@ def headline(result: RunResult, recorded: bool = False) -> Markup:
         Markup(f"Recorded {fmt.minute(result.started_at)} UTC: " if recorded else "") + kicker(result),
         certain,
         ruler(speedup, certain, speedup.floor, None if several else speedup.within, several),
+        links.change_links(result.spec, {"mode": "reduce-overhead"}) if verdict.launching(result) else "",
     )
 
 

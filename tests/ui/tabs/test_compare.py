@@ -58,7 +58,8 @@ def test_runs_with_taken_cores_are_judged_once() -> None:
     busy = (HostSample(0.5, 0.9, None, 0.1), HostSample(1.0, 0.9, None, 0.1))
     pair = [dataclasses.replace(run(name, time), machine_states=busy) for name, time in (("a", 0.0015), ("b", 0.0005))]
     assert [one.speedup.verdict for one in pair] == ["unsure", "faster"]
-    assert "B is 3" in compare.conclusion(pair)
+    said = compare.conclusion(pair)
+    assert "B is 3" in said and "factor of 1.75" in said and "1.75" not in compare.conclusion([run("a", 0.001)] * 2)
 
 
 TEXT = text_result(compiled=measurement(0.0015))

@@ -1,0 +1,232 @@
+"""The Python API: times a model of a script or a notebook, eager and compiled, as the command line does.
+
+A module in memory travels by cloudpickle to the fresh process that measures it; the caller's own one is left as it is.
+Not covered: modules that cannot be pickled. Give these by the name of a function that builds them.
+"""
+
+import pickle
+import re
+import sys
+import threading
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from .cli import best_command, common, terminal
+from .core import catalog, format as fmt
+from .core.comparison import BreakEven, Comparison
+from .core.files import temporary_folder
+from .core.options import OPTIONS, OWN_MODEL, BadInput, RunSpec
+from .core.result import Failure, RunResult
+from .present import race, verdict
+from .runs.runner import Runner
+from .store.history import History
+from .sweep.best_table import BestTable, Way
+from .sweep.best_way import MINUTES, Search
+from .sweep.run_grid import Done, Timing
+
+LOADER = '''"""Loads a module that was in another process's memory."""
+
+import pickle
+import sys
+from pathlib import Path
+
+
+def in_memory():
+    with Path(__file__).with_suffix(".pickle").open("rb") as file:
+        sys.path += [folder for folder in pickle.load(file) if folder not in sys.path]
+        return pickle.load(file)
+'''
+
+
+@dataclass(frozen=True)
+class PaysAfter:
+    """After how many calls compiling has paid: `calls`, and its range from `low` to `high`.
+
+    None in a field: this start was not measured. None in `calls`: compiling never pays.
+    """
+
+    cold: BreakEven | None
+    """After a start from nothing, with an empty compile cache."""
+    warm: BreakEven | None
+    """After a start with a kept compile cache."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run measured. `print` gives the lines of the command line, a notebook shows the verdict and the race."""
+
+    result: RunResult
+    """Everything that was measured, as it is stored."""
+
+    @property
+    def speedup(self) -> Comparison | None:
+        """Eager's time over that of compiled: `ratio`, 95 % interval `low` to `high`, `verdict`. None: not measured."""
+        return self.result.speedup
+
+    @property
+    def pays_after(self) -> PaysAfter:
+        return PaysAfter(self.result.break_even("cold"), self.result.break_even("warm"))
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the run failed, and what to do; None if it did not fail."""
+        return self.result.failure
+
+    def __str__(self) -> str:
+        return terminal.summary(self.result)
+
+    def _repr_html_(self) -> str:
+        """Returns the verdict and the race as HTML that needs no network. Notebooks call this."""
+        return (
+            f'<div style="max-width:48em"><p style="font-size:1.4em">{escape(verdict.headline(self.result))}</p>'
+            f"{race.of_result(self.result)}<pre>{escape(str(self))}</pre></div>"
+        )
+
+
+@dataclass(frozen=True)
+class BestAnswer:
+    """The ways to run a model, ranked. `print` gives the report of the command line."""
+
+    table: BestTable
+    missing: list[tuple[Way, bool]]
+    """The ways still to run when the time was up, each with whether it had run before; [] if all was tried."""
+
+    @property
+    def winner(self) -> Answer | None:
+        """The run of the best way; None if it is eager, or not known."""
+        row = self.table.winner
+        return Answer(row.result) if row is not None and row.result is not None else None
+
+    def __str__(self) -> str:
+        return best_command.best_report(self.table, self.missing)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def measure(
+    model: Any, inputs: Any = None, *, task: str | None = None, image: str | Path | None = None, **options: Any
+) -> Answer:
+    """Times a model, eager and compiled, in a fresh process. Stores the result and returns it.
+
+    - `model`: a `torch.nn.Module`, or a text: "my_model.py:build", "package.module:build", or a checkpoint's id.
+    - `inputs`: of a module, a tensor, a tuple of arguments, or a dict of arguments by name.
+    - `task`: of a checkpoint that is not in the list. `image`: path of a picture for a checkpoint that sees one.
+    - `options`: those of `worth-compiling run`, such as `mode="reduce-overhead"`.
+
+    A run that fails is an answer, too: it has a `failure`. Raises BadInput for a model or an option that cannot be run.
+    """
+    with _name(model, inputs) as name:
+        spec = _spec(name, task, OPTIONS, options)
+        picture = common.picture(None if image is None else str(image), [spec])
+        with _progress("Cancelled. What was measured is stored.") as line, closing(Runner(History())) as runner:
+            with closing(runner.run(spec, picture)) as events:
+                for event in events:
+                    if isinstance(event, RunResult):
+                        return Answer(event)
+                    line.show(event)
+    raise AssertionError("a run that was not refused ends with a result")
+
+
+def best(
+    model: Any,
+    inputs: Any = None,
+    *,
+    task: str | None = None,
+    image: str | Path | None = None,
+    minutes: float = MINUTES,
+    other_formats: bool = False,
+    **options: Any,
+) -> BestAnswer:
+    """Searches for the best way to run a model, from eager to an AOTInductor package, for `minutes` at most.
+
+    `other_formats`: whether to try half formats, too. `options`: those of `worth-compiling best`. Else as `measure`.
+    """
+    with _name(model, inputs) as name:
+        spec = _spec(name, task, best_command.RUN_OPTIONS, options)
+        picture = common.picture(None if image is None else str(image), [spec])
+        with _progress("Stopped. What is done is stored.") as line, closing(Runner(history := History())) as runner:
+            stored = [] if spec.task == OWN_MODEL else history.all(checkpoints={spec.checkpoint})
+            search = Search(spec, runner.inspect(), stored, picture, other_formats, minutes)
+            with closing(search.run(runner, threading.Event())) as events:
+                for event in events:
+                    if isinstance(event, Done):
+                        line.say(best_command.line_so_far(search, event))
+                    elif isinstance(event, Timing):
+                        line.show(event.progress)
+    return BestAnswer(search.table(), search.missing)
+
+
+def _spec(name: str, task: str | None, allowed: Iterable[str], options: dict[str, Any]) -> RunSpec:
+    for option in options:
+        if option not in allowed:
+            near = fmt.did_you_mean(option, allowed)
+            raise BadInput(f"There is no option {option!r} here.{near} Allowed: {', '.join(allowed)}.")
+    own = ".py:" in name or (":" in name and not catalog.is_folder(name))
+    model = {"model": name, "checkpoint": None} if own else {"model": None, "checkpoint": name}
+    return common.make_spec(Namespace(**model, task=task, image=None), options)
+
+
+@contextmanager
+def _name(model: Any, inputs: Any) -> Iterator[str]:
+    """Yields the text that names a model. A module in memory is written to a temporary file, removed at the end."""
+    if isinstance(model, str):
+        if inputs is not None:
+            raise BadInput(
+                "Inputs go with a torch.nn.Module: a function or a checkpoint brings its own. Leave them out."
+            )
+        yield model
+        return
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module):
+        raise BadInput(
+            "The model is a torch.nn.Module, or a text: my_model.py:build, package.module:build, or a checkpoint's id. "
+            f"Given: an object of class {type(model).__name__}."
+        )
+    if inputs is None:
+        raise BadInput("A module needs its inputs: a tensor, a tuple of arguments, or a dict of arguments by name.")
+    with temporary_folder() as folder:
+        name = re.sub(r"\W", "_", type(model).__name__)
+        file = folder / f"{name}.py"
+        file.write_text(LOADER, encoding="utf-8")
+        try:
+            with file.with_suffix(".pickle").open("wb") as pickled:
+                pickle.dump([str(Path(entry).absolute()) for entry in sys.path], pickled)
+                cloudpickle.dump((model, inputs), pickled)
+        except OSError as error:
+            raise BadInput(
+                f"The module could not be written to {folder.parent}: {error.strerror}. Make room."
+            ) from error
+        except Exception as error:  # pickling calls the module's own code
+            raise BadInput(
+                f"The module cannot be sent to the process that measures it: {fmt.excerpt(str(error))}. Give the name "
+                'of a function that builds it: measure("my_model.py:build").'
+            ) from error
+        yield f"{file}:in_memory"
+
+
+@contextmanager
+def _progress(stopped: str) -> Iterator[terminal.ProgressLine]:
+    """Yields a line of progress: in a notebook's cell, else on standard error. After Ctrl-C it says `stopped`."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    with terminal.progress_line(stopped, _NotebookLine(sys.stdout) if hasattr(shell, "kernel") else None) as line:
+        yield line
+
+
+class _NotebookLine(terminal.ProgressLine):
+    """A line of progress in a notebook's cell, rewritten at each phase."""
+
+    def show(self, progress: Any) -> None:
+        if progress.phase != self._phase:
+            self._phase = progress.phase
+            self._print(f"\r{terminal.progress_text(progress):<{terminal.WIDTH}}")
+
+    def end(self) -> None:
+        self._print(f"\r{'':<{terminal.WIDTH}}\r")

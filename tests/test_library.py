@@ -1,0 +1,110 @@
+"""The Python API on a module in memory, and the wheel in a folder that is no checkout."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from test_architecture import ROOT
+
+import demo
+from demo import library
+from demo.core.options import BadInput
+
+EXAMPLE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python-api.md").read_text("utf-8"), re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def run_example(tmp_path_factory) -> dict[str, object]:
+    """The names that the example of docs/python-api.md leaves behind; `printed` is what it printed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORTH_COMPILING_DATA", str(tmp_path_factory.mktemp("data")))
+        patch.setitem(sys.modules, "worth_compiling", demo)
+        names: dict[str, object] = {}
+        patch.setitem(names, "print", lambda *texts: names.setdefault("printed", []).append(texts))  # type: ignore[attr-defined]
+        exec(EXAMPLE[0].replace("torch.randn(8, 256)", "torch.randn(8, 256), iterations=20"), names)
+        return names
+
+
+def test_the_example_of_the_page_prints_a_measured_answer(run_example):
+    (answer,), interval, (warm,) = run_example["printed"]
+    assert interval == (answer.speedup.low, answer.speedup.high)
+    assert str(answer).startswith("Sequential")
+    assert warm == answer.result.break_even("warm")
+    assert answer.failure is None
+
+
+def test_measuring_leaves_the_module_of_the_caller_as_it_is(run_example):
+    assert run_example["model"].training
+
+
+def test_a_notebook_shows_an_answer_without_a_network(run_example):
+    html = run_example["answer"]._repr_html_()
+    assert "Sequential" in html
+    assert not re.search(r"""(src|href)=|url\((?!#)|@import""", html)
+
+
+class Locked(torch.nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        self.lock = threading.Lock()
+
+
+REFUSED = {
+    "a module with a lock": (lambda: library.measure(Locked(), torch.ones(2)), "cannot be sent .* a function that"),
+    "no module": (lambda: library.measure(3, torch.ones(2)), "Given: an object of class int"),
+    "no inputs": (lambda: library.measure(torch.nn.ReLU()), "A module needs its inputs"),
+    "inputs of a name": (lambda: library.measure("shapes-vit", torch.ones(2)), "brings its own. Leave them out"),
+    "an option's typo": (
+        lambda: library.measure("shapes-vit", mod="lite"),
+        "no option 'mod' here. Did you mean 'mode'",
+    ),
+    "an option of a run": (lambda: library.best("shapes-vit", mode="lite"), "no option 'mode' here"),
+    "an unknown checkpoint": (lambda: library.measure("shapes-vitt"), "Did you mean 'shapes-vit'"),
+    "an unknown module": (lambda: library.measure("nowhere.at_all:build"), "There is no module 'nowhere.at_all'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_measured_is_refused_in_a_sentence(case: str):
+    call, words = REFUSED[case]
+    with pytest.raises(BadInput, match=words):
+        call()
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """A folder with what a wheel of the project installs."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(folder / "site")
+    return folder / "site"
+
+
+def test_the_wheel_installs_one_package(installed: Path):
+    names = {path.name for path in installed.iterdir()}
+    assert {name for name in names if not name.endswith(".dist-info")} == {"worth_compiling"}
+
+
+def test_the_wheel_runs_in_a_folder_with_a_package_of_the_same_name(installed: Path, tmp_path):
+    folder = tmp_path / "a repository"
+    (folder / "demo").mkdir(parents=True)
+    (folder / "demo" / "__init__.py").touch()
+    source = "import torch\ndef build(): return torch.nn.Linear(8, 8), torch.ones(1, 8)"
+    (folder / "demo" / "models.py").write_text(source)
+    (folder / "random.py").write_text("raise RuntimeError('not the standard module')")
+    data = {"PYTHONPATH": str(installed), "WORTH_COMPILING_DATA": str(tmp_path / "data")}
+    command = [sys.executable, "-P", "-m", "worth_compiling", "run", "--model", "demo.models:build", "--json"]
+    command += ["--iterations", "20"]
+    done = subprocess.run(command, cwd=folder, env=os.environ | data, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "ok"
+    assert "worth-compiling history" in done.stderr
