@@ -67,7 +67,7 @@ class CompileLog:
     """Seconds of the instruction probe (see `separate_instructions`); 0.0 if it has not run since the log began."""
 
     def __init__(self, cached: Collection[str] = ()) -> None:
-        """`cached`: what the compile cache held before the model's first compiled call (`compile_cache.remove_unfinished`)."""
+        """`cached`: names of what the compile cache held before the model's first compiled call."""
         CompileLog.probe_seconds = 0.0
         counters.clear()
         dynamo.clear_compilation_metrics()

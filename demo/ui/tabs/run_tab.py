@@ -176,7 +176,7 @@ class RunTab(WorkView):
             spec = forms.read_spec(fields)
         except BadInput as error:
             return render("results.no_forecast", str(error))
-        query, spec, stored = links.query(spec), on_machine(spec, machine), self._stored()
+        query, spec, stored = links.query(spec), on_machine(spec, machine), self._stored_runs()
         if problem_here := refusal(spec, machine):
             return render("results.no_forecast", problem_here)
         expected = forecast.forecast(spec, checkpoint, forecast.on_this_machine(stored, machine, spec.device))
@@ -189,9 +189,9 @@ class RunTab(WorkView):
         if machine is None:
             return spec, []
         spec = on_machine(spec, machine)
-        return spec, forecast.on_this_machine(self._stored(), machine, spec.device)
+        return spec, forecast.on_this_machine(self._stored_runs(), machine, spec.device)
 
-    def _stored(self) -> list[RunResult]:
+    def _stored_runs(self) -> list[RunResult]:
         """Returns the newest stored runs; [] if they cannot be read."""
         stored = result_or_error(lambda: self.history.all(limit=MAX_RUNS))
         return [] if isinstance(stored, Exception) else stored
