@@ -23,7 +23,7 @@ import transformers
 from torch._inductor import cpp_builder, exc, list_mode_options
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-from ..core import cgroup
+from ..core import cgroup, hub, limits
 from ..core.cores import usable_cores
 from ..core.machine import Environment, HostInfo
 from . import compilation, compile_cache, failures
@@ -31,6 +31,8 @@ from . import compilation, compile_cache, failures
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
 """CUDA headers that building an AOTInductor package for a GPU needs. Torch's own wheels contain only the first."""
+BLACKWELL = (10, 0)
+"""Least compute capability of the GPUs for which torch's build for CUDA 12.6 has no code."""
 CUDA_12_WHEELS = ("cuda_runtime", "cuda_nvcc", "cuda_cccl")
 """Folders of `nvidia` into which the wheels of CUDA 12 install the headers; those of CUDA 13 share one, `cu13`."""
 EXTENSION = '#include <Python.h>\n#include <sstream>\nextern "C" const char *version() { return Py_GetVersion(); }\n'
@@ -79,6 +81,9 @@ def gpu_problem() -> str | None:
     capability, driver = ".".join(map(str, gpu.capability)), driver_version() or "of unknown version"
     card = f"{gpu.name} (compute capability {capability}, driver {driver})"
     remedy = "install the build of torch for this GPU and driver (https://pytorch.org/get-started), or a newer driver"
+    if limits.on_space() and gpu.capability < BLACKWELL:
+        line = f"torch=={torch.__version__.partition('+')[0]}+cu126"
+        remedy = f"in the Space's requirements.txt replace torch's line by two: {hub.CUDA_12_INDEX} and {line}"
     return f"torch {torch.__version__} cannot use the {card}; {remedy}"
 
 

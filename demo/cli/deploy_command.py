@@ -25,7 +25,7 @@ OURS = "demo/cli/main.py"
 """A file that only a Space with this project has."""
 HUBS_OWN = {".gitattributes", "README.md"}
 """The files that the Hub itself puts into a new Space."""
-FOR_CUDA_12 = r"--extra-index-url https://download.pytorch.org/whl/cu126\ntorch==\1+cu126"
+FOR_CUDA_12 = rf"{hub.CUDA_12_INDEX}\ntorch==\1+cu126"
 TORCH = {"zero-a10g": "torch==2.11.0"} | dict.fromkeys(("t4", "l4", "a10g", "a100", "h100"), FOR_CUDA_12)
 """What replaces torch's line in requirements.txt, by the first letters of the hardware's name: ZeroGPU has only certain
 versions of torch, and the drivers of the other GPUs may be too old for CUDA 13."""

@@ -50,8 +50,10 @@ ASSUMED = Spread("assumed", 0.025, 10.0)
 Ten spreads measured on CPUs have a root mean square of 2.1 % (`benchmarks/results/reruns.md`). None is from a GPU."""
 WITHIN = Spread("within one process", 0.0)
 ASSUMED_FIRST_CALLS = {"cold": Spread("assumed", 0.25, 10.0), "warm": Spread("assumed", 0.15, 10.0)}
-"""The spread of first calls, by compile cache, to assume until equal runs were made: see
-`benchmarks/first_calls.py`. None was measured on a GPU."""
+"""The spread of first calls, by compile cache, to assume until equal runs were made.
+
+A first estimate, not yet a measurement: cold starts were seen to differ by tens of per cent.
+`benchmarks/first_calls.py` measures the spread, and says if these are too far off."""
 ON_GPU = Spread("within one process", 0.025, 5.0)
 """Assumed on a GPU for several processes: the figure of CPUs with half of its weight, since none was repeated there."""
 HOST_BOUND = Spread("within one process", 0.25, 1.0)

@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 
 PROBE_SECONDS = 2.0
+CUDA_12_INDEX = "--extra-index-url https://download.pytorch.org/whl/cu126"
+"""Line of a Space's requirements.txt: where torch's build for CUDA 12 is, which most of the Hub's GPUs need."""
 
 
 def endpoint() -> str:

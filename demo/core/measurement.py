@@ -244,8 +244,11 @@ class Compilation:
 
     @property
     def own_start(self) -> str:
-        """The key of `known_costs` that this run's own first call belongs to."""
-        return self._own_state if self._own_state in self.known_costs else "warm"
+        """The key of `known_costs` for this run's own first call; of a 'partly' that is left out the nearest above."""
+        known = self.known_costs
+        if self._own_state in known:
+            return self._own_state
+        return "warm" if self.first_call_seconds <= known.get("warm", 0.0) else "cold"
 
     @property
     def _own_state(self) -> str:

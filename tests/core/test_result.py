@@ -208,6 +208,28 @@ def test_a_result_survives_json_and_back(result: RunResult) -> None:
     assert from_json(json.loads(dumps(result))) == result
 
 
+def test_an_answer_without_breaks_of_an_earlier_version_is_read() -> None:
+    data = to_json(FILLED)
+    del data["without_breaks"]["pooled"]
+    beside = from_json(data).without_breaks
+    assert (beside.pooled.low, beside.low) == (beside.low, FILLED.without_breaks.low)
+
+
+@pytest.mark.parametrize(
+    ("compilation", "start"),
+    [
+        (Compilation(2.0, "warm", 1, cold=CompileCost(20.0, {}), warm=CompileCost(2.0, {})), "warm"),
+        (Compilation(9.0, "cold", 1, cold=CompileCost(20.0, {}), partly=True), "cold"),
+        (Compilation(9.0, "cold", 1, warm=CompileCost(2.0, {}), partly=True), "partly"),
+        (Compilation(1.5, "cold", 1, warm=CompileCost(2.0, {}), partly=True), "warm"),
+    ],
+    ids=["warm", "partly, a cold one is known", "partly", "partly, and as fast as warm"],
+)
+def test_the_calls_to_pay_of_a_run_are_those_of_its_own_start(compilation: Compilation, start: str) -> None:
+    data = to_json(ok_result(compilation=compilation))
+    assert data["break_even_calls"] == data["break_even"][start]["calls"] is not None
+
+
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(RunResult)])
 def test_the_samples_fill_every_field(name: str) -> None:
     assert name == "schema_version" or len({repr(getattr(result, name)) for result in SAMPLES}) > 1

@@ -1,0 +1,144 @@
+"""How far do equal first calls differ? A run times its first call once, so one run cannot tell.
+
+Each start is a fresh process (`demo.backend.first_call`). A *cold* one has an empty compile cache, and the *warm* one
+after it the same cache, now filled. The models take turns, so that the day's drift affects all. The weights of the
+models that are not bundled are random.
+
+The spread is the standard deviation of the logarithm of the seconds, over the starts of a model. Its root mean square
+over the models is what `ASSUMED_FIRST_CALLS` should be. Aim: that constant is at least 0.8 times the spread that is
+found here, and at most 1.6 times.
+
+`--keep FILE` keeps each start at once, as a line of JSON. Started again with it, the benchmark goes on from there.
+`--rounds` is the number of starts of each kind and model; `--quick` makes 2 of the first two models.
+"""
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks import report
+from demo.core import catalog, codec, format as fmt
+from demo.core.comparison import ASSUMED_FIRST_CALLS
+from demo.sweep.grid import PICTURE
+
+ROUNDS = 10
+MODELS = (
+    "shapes-vit",
+    "shapes-segformer",
+    "microsoft/resnet-50",
+    "google/deeplabv3_mobilenet_v2_1.0_513",
+    "google/vit-base-patch16-224",
+    "shapes-gemma",
+)
+STARTS = ("cold", "warm")
+AIM = (0.8, 1.6)
+
+
+@dataclass(frozen=True)
+class Start:
+    checkpoint: str
+    cache: str
+    """'cold' or 'warm', as inductor reports it."""
+    seconds: float
+    load: float
+    """Load average of the machine before the start."""
+
+
+def two_starts(checkpoint: str) -> list[Start]:
+    """A cold and a warm start of the model. Raises CalledProcessError if a process fails."""
+    weights = "pretrained" if checkpoint.startswith("shapes-") else "random"
+    prompt = "The picture shows" if checkpoint == "shapes-gemma" else ""
+    spec = catalog.make_spec(checkpoint, device="cpu", weights=weights, prompt=prompt)
+    job = json.dumps(codec.plain({"spec": spec, "input_file": PICTURE if spec.sees_picture else None, "package": None}))
+    starts = []
+    with tempfile.TemporaryDirectory() as folder:
+        env = os.environ | {"TORCHINDUCTOR_CACHE_DIR": folder}
+        for _ in STARTS:
+            load = os.getloadavg()[0]
+            command = [sys.executable, "-m", "demo.backend.first_call"]
+            done = subprocess.run(command, input=job, env=env, stdout=subprocess.PIPE, text=True, check=True)
+            cost, cache = json.loads(done.stdout)
+            starts.append(Start(checkpoint, cache, cost["first_call_seconds"], load))
+    return starts
+
+
+def read_kept(path: Path) -> list[Start]:
+    return [Start(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def keep(path: Path, starts: Sequence[Start]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(asdict(start)) + "\n" for start in starts)
+
+
+def spread(seconds: Sequence[float]) -> float:
+    return statistics.stdev(map(math.log, seconds))
+
+
+def row(checkpoint: str, cache: str, starts: Sequence[Start]) -> list[str]:
+    seconds = [start.seconds for start in starts]
+    ends = f"{fmt.duration(min(seconds))} to {fmt.duration(max(seconds))}"
+    return [
+        checkpoint,
+        cache,
+        str(len(seconds)),
+        fmt.duration(statistics.median(seconds)),
+        ends,
+        fmt.percent(spread(seconds)),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", type=Path, help="a file for the starts")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--quick", action="store_true")
+    asked = parser.parse_args()
+    models, rounds = (MODELS[:2], 2) if asked.quick else (MODELS, asked.rounds)
+    starts = read_kept(asked.keep) if asked.keep else []
+    done = Counter(start.checkpoint for start in starts)
+    for number in range(rounds):
+        for checkpoint in models:
+            if done[checkpoint] <= number * len(STARTS):
+                new = two_starts(checkpoint)
+                starts += new
+                if asked.keep:
+                    keep(asked.keep, new)
+                print(*new, sep="\n", file=sys.stderr, flush=True)
+    rows, outside, lines = [], [], []
+    for cache in STARTS:
+        alike = {model: [one for one in starts if (one.checkpoint, one.cache) == (model, cache)] for model in models}
+        alike = {model: those for model, those in alike.items() if len(those) > 1}
+        rows += [row(model, cache, those) for model, those in alike.items()]
+        freedom = sum(len(those) - 1 for those in alike.values())
+        squares = sum(spread([one.seconds for one in those]) ** 2 * (len(those) - 1) for those in alike.values())
+        found, assumed = math.sqrt(squares / freedom), ASSUMED_FIRST_CALLS[cache].deviation
+        lines.append(
+            f"- {cache}: {fmt.percent(found)}, with {freedom} degrees of freedom; assumed are {fmt.percent(assumed)}."
+        )
+        if not AIM[0] <= assumed / found <= AIM[1]:
+            outside.append(f"{cache}: {found:.1%} were found, {assumed:.1%} are assumed")
+    loads = [start.load for start in starts]
+    text = (
+        report.table(["model", "start", "starts", "median", "range", "spread"], rows)
+        + "\n\nThe spread over all models:\n\n"
+        + "\n".join(lines)
+        + f"\n\nThe load average before a start was {min(loads):.1f} to {max(loads):.1f}, "
+        f"{statistics.median(loads):.1f} in the middle."
+    )
+    report.publish("first_calls", "How far do equal first calls differ?", text)
+    if outside and not asked.quick:
+        sys.exit("; ".join(outside))
+
+
+if __name__ == "__main__":
+    main()
