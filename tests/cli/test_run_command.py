@@ -118,17 +118,17 @@ NEAR = {"parity": Parity("not comparable", 0.001, "Much rounding.")}
 @pytest.mark.parametrize(
     ("changes", "options", "code", "words"),
     [
-        ({}, "1.9", 0, "Passed: the speed-up is 1.99 to 2.01×, asked 1.9×."),
-        ({}, "3", 1, "Failed: the speed-up is 1.99 to 2.01×, asked 3×."),
+        ({}, "1.9", 0, "Passed: the speed-up is 1.993 to 2.007×, asked 1.9×."),
+        ({}, "3", 1, "Failed: the speed-up is 1.993 to 2.007×, asked 3×."),
         ({"parity": Parity("differ", 1.0, "")}, "1.05", 1, "Failed: the outputs of eager and compiled differ"),
         ({"parity": Parity("not comparable", None, "")}, "3", 1, "Failed: the speed-up is"),
-        ({}, "2.0", 3, "Undecided: the speed-up is 1.99 to 2.01×, asked 2×."),
+        ({}, "2.0", 3, "Undecided: the speed-up is 1.993 to 2.007×, asked 2×."),
         ({"compiled": None}, "1.05", 3, "Undecided: the speed-up is not known, asked 1.05×."),
         ({"parity": Parity("not comparable", None, "")}, "1.05", 3, "nobody knows whether the outputs agree"),
         (NEAR, "1.05", 3, "nobody knows whether the outputs agree"),
-        ({}, "2.0 --undecided pass", 0, "Passed: the speed-up is 1.99 to 2.01× (--undecided pass), asked 2×."),
-        ({}, "2.0 --undecided fail", 1, "Failed: the speed-up is 1.99 to 2.01× (--undecided fail), asked 2×."),
-        ({}, "3 --undecided pass", 1, "Failed: the speed-up is 1.99 to 2.01×, asked 3×."),
+        ({}, "2.0 --undecided pass", 0, "Passed: the speed-up is 1.993 to 2.007× (--undecided pass), asked 2×."),
+        ({}, "2.0 --undecided fail", 1, "Failed: the speed-up is 1.993 to 2.007× (--undecided fail), asked 2×."),
+        ({}, "3 --undecided pass", 1, "Failed: the speed-up is 1.993 to 2.007×, asked 3×."),
         (NEAR, "1.05 --undecided pass", 0, "nobody knows whether the outputs agree (--undecided pass)"),
     ],
 )
