@@ -131,7 +131,9 @@ def measured_so_far(progress: Progress) -> str:
 
 def summary(result: RunResult, colour: bool = False) -> str:
     """Returns a result in at most twelve lines, with ANSI colour codes if `colour`."""
-    title = (f"{naming.run_line(result)} · {naming.where(result)}", "bold")
+    known = result.environment
+    cores = f", {fmt.count(known.cpu_count, 'core')}" if known is not None and result.spec.device == "cpu" else ""
+    title = (f"{naming.run_line(result)} · {naming.where(result)}{cores}", "bold")
     if result.failure is not None:
         lines = [title, (f"  {verdict.headline(result)}", "slower"), (f"  {result.failure.remedy}", "")]
     else:

@@ -28,6 +28,12 @@ def test_a_summary_has_twelve_lines_at_most(result: RunResult) -> None:
     assert 3 <= len(summary(result).splitlines()) <= 12
 
 
+@pytest.mark.parametrize(("device", "end"), [("cpu", "Example CPU, 2 cores"), ("cuda", "Example CPU")])
+def test_a_processor_stands_with_its_cores(device: str, end: str) -> None:
+    result = ok_result(spec=ok_result().spec.on(device))
+    assert summary(result).splitlines()[0].endswith(f" · {end}")
+
+
 def test_colours_mark_the_variants_and_the_answer() -> None:
     lines = summary(ok_result(), colour=True).splitlines()
     assert [re.findall(r"\x1b\[([\d;]+)m", line)[0] for line in lines[:4]] == ["1", "33", "34", "1;32"]
