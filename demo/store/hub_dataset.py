@@ -27,7 +27,7 @@ FOLDER = "dataset"
 """The folder of the files that are pushed."""
 DELETED = "dataset-deleted"
 """The folder with an empty file DAY/ID for each deleted result whose files the next push deletes in the dataset."""
-FILES = ("runs/{}.json", "rows/{}.parquet")
+RESULT_FILES = ("runs/{}.json", "rows/{}.parquet")
 """The files of a result, by DAY/ID."""
 EVERY_MINUTES = 5.0
 LAST_PUSH_SECONDS = 10.0
@@ -94,7 +94,7 @@ class PushedHistory(History):
         self._scheduler.stop()
 
     def _write(self, result: RunResult) -> None:
-        whole, row = FILES
+        whole, row = RESULT_FILES
         files = {whole: f"{dumps(result)}\n".encode("utf-8", "backslashreplace")}
         if not result.void:  # the figures of a void run mean nothing, and no column of a row says so
             files[row] = export.to_bytes([result], "parquet")
@@ -126,7 +126,7 @@ def forget(history: History, ids: Iterable[str]) -> None:
     folder, deleted = history.path.parent / FOLDER, history.path.parent / DELETED
     for result in filter(None, map(history.get, ids if folder.exists() else ())):
         name = f"{result.started_at[:10]}/{result.id}"
-        for file in FILES:
+        for file in RESULT_FILES:
             (folder / file.format(name)).unlink(missing_ok=True)
         # Last: a push that begins before would find nothing to delete, and then push the files.
         (deleted / name).parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def _scheduler_class(deleted: Path) -> Any:
             notes = [note for note in sorted(deleted.glob("*/*")) if note.is_file()]
             if notes:
                 names = [note.relative_to(deleted).as_posix() for note in notes]
-                paths = [file.format(name) for name in names for file in FILES]
+                paths = [file.format(name) for name in names for file in RESULT_FILES]
                 # A result that was never pushed is not there, and a commit that deletes what is not there is refused.
                 there = self.api.get_paths_info(self.repo_id, paths, repo_type=self.repo_type)
                 if operations := [CommitOperationDelete(file.path) for file in there]:
