@@ -11,6 +11,7 @@ from ..core.cores import BUSY_CPU
 from ..core.machine import GpuSample
 from ..core.options import RunSpec
 from ..core.result import RunResult
+from .effects import Effects, compute_when_read
 from .workload import Variants, Workload, tensors
 
 WIDE_SPREAD = 0.10
@@ -21,22 +22,25 @@ LOW_CLOCK = 0.75
 """A mean GPU clock below this share of the card's highest clock is a caveat: nvbench discards such measurements."""
 
 
-def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
-    """Returns caveats for models whose second call returns the very same tensors, unchanged, as their first call."""
+def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[Caveat]:
+    """Returns caveats for models that compute nothing in a call: they return what they keep, or compute it later."""
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
         """Returns each tensor's address and its version, a count that grows when the tensor is written to."""
         return [(one.data_ptr(), one.is_inference() or one._version) for one in outputs if one.layout == torch.strided]
 
-    repeated = []
+    repeated, lazy = [], []
     for name, variant in variants.by_name.items():
+        if kind := compute_when_read(variant.call()):
+            lazy.append(Caveat("lazy", {"variant": name, "kind": kind}))
         if workload.device.type == "cuda" and name == "compiled":  # a CUDA graph has its outputs in one place
             continue
         first = tensors(variant.call())  # kept, so that the second call cannot get its memory
         before = identities(first)
         if before and before == identities(tensors(variant.call())):
             repeated.append(name)
-    return [Caveat("same_tensor", {"variant": name}) for name in repeated]
+    copied = [Caveat("copied_answer")] if effects.copies and not repeated else []
+    return [*lazy, *copied, *(Caveat("same_tensor", {"variant": name}) for name in repeated)]
 
 
 def of_device(spec: RunSpec, device: torch.device) -> list[Caveat]:

@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 
 from ..core import images
+from ..core.caveat import Caveat
 from ..core.options import BadInput, RunSpec
 from ..core.outputs import EndToEnd, ImageInfo, Predictions
 from ..core.size_log import Size
@@ -40,7 +41,8 @@ class PictureWorkload(Workload):
         if on_image is not None:
             on_image(image)  # a run whose load fails is found again by its picture
         loaded = models.load_model(spec, device)
-        return cls(spec, device, loaded.model, loaded, picture, file, caveats=loaded.caveats)
+        caveats = [*loaded.caveats, *([Caveat("white_sheet")] if image.transparent else [])]
+        return cls(spec, device, loaded.model, loaded, picture, file, caveats=caveats)
 
     @abstractmethod
     def decode(self, outputs: Any) -> Predictions:

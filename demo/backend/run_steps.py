@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-from ..core import cores, refusals
-from ..core.caveat import Caveat, note
+from ..core import cores, format as fmt, refusals
+from ..core.caveat import NOTHING_DONE, Caveat, note
 from ..core.measurement import Compilation, CompileCost, Measurement, StartUp
 from ..core.options import PUBLISHED_CALLS, BadInput, RunSpec
 from ..core.result import RunResult
@@ -24,6 +24,7 @@ from . import (
     caveats,
     compilation,
     compile_model,
+    effects,
     failures,
     first_call,
     machine_probe,
@@ -35,7 +36,10 @@ from . import (
 )
 from .messages import Events, Job
 from .monitor import CoreTaken, Observer
-from .workload import Variant, Variants, Workload
+from .workload import Variant, Variants, Workload, dtype_of
+
+MUCH_MEMORY = 16_000_000
+"""Bytes by which memory may grow while it is timed before the run looks for tensors that each call keeps."""
 
 
 class Run:
@@ -57,6 +61,8 @@ class Run:
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None
         """Facts of the first compile, stored before the second; of a package, once it is loaded. Before that, None."""
+        self.effects = effects.Effects()
+        """What an eager call does besides computing its outputs."""
         self.package: Path | None = None
         """AOTInductor's file, once it is built or loaded; always None unless the compiler is "aot"."""
         self.eager_outputs: Any = None
@@ -135,7 +141,7 @@ class Run:
         device, self.observer = self.workload.device, Observer(self.workload.device)
         self.keep(environment=machine_probe.environment(device))
         self.caveats += [*self.workload.caveats, *caveats.of_device(self.spec, device)]
-        if self.spec.weights == "random":
+        if self.spec.weights == "random" and not any(one.key == "quantized" for one in self.caveats):
             self.caveats.append(Caveat("random_weights"))
         self.enter("prepare", 0.08)
         # The first use of `batch` makes the batch: here, so that its time counts as loading.
@@ -172,7 +178,8 @@ class Run:
     def warm_up_eager(self) -> Variant:
         self.enter("warm up", 0.1)
         workload, model, events = self.workload, self.workload.model, self.log.events()
-        warmup = self.warm_up("eager", workload.eager)
+        workload.given  # noqa: B018 -- copies the inputs before the first call
+        warmup = self.warm_up("eager", workload.eager, first_call_ended=self.observe_eager)
         if self.log.events() > events:
             self.caveats.append(Caveat("compiles_itself"))
         self.eager_outputs = workload.outputs(model)
@@ -184,6 +191,17 @@ class Run:
         if workload.device.type == "cuda":
             self.eager_peak = profiling.peak_memory(workload.eager, workload.device)
         return Variant(workload.eager, warmup, model)
+
+    def observe_eager(self) -> None:
+        workload, given = self.workload, self.workload.given
+        try:
+            self.effects = effects.observe(workload.model, given, lambda: workload.once(workload.model))
+        except Exception as error:  # a model may refuse to be watched in any way
+            given.restore()
+            reason = compilation.first_line(error).rstrip(".")
+            self.caveats.append(Caveat("not_watched", {"reason": reason}))
+        if given.needed:
+            self.caveats.append(Caveat("given_back", {"changed": self.effects.changed}))
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
         """Returns the warm-up calls' seconds. Adds `name` to `unsettled` if the last of these differ.
@@ -251,13 +269,16 @@ class Run:
     def time(self) -> None:
         """Times eager and compiled. If the model is compiled again during the timing, the run's status is "failed"."""
         self.enter("time", 0.5)
+        memory_before = profiling.memory_in_use(self.workload.device)
         if self.spec.protocol == "as published":
             self.caveats.append(Caveat("published"))
         samples = self.time_until_undisturbed()
         seconds = self.observer.seconds
         self.observer.sample()
         self.keep(timing_seconds=seconds, machine_states=tuple(self.observer.samples))
-        variants = self.variants
+        if stopped := self.observer.paused_seconds:
+            self.caveats.append(Caveat("paused", {"seconds": fmt.duration(stopped)}))
+        variants, workload = self.variants, self.workload
         self.keep(eager=samples.measurement("eager", variants.eager.warmup))
         if samples.control:
             self.keep(control_times=samples.measurement("control"))
@@ -265,8 +286,15 @@ class Run:
         self.keep(compilation=replace(self.compilation(), recompiles_while_timing=recompiles))
         self.keep(compiled=samples.measurement("compiled", variants.compiled.warmup))
         self.caveats += caveats.of_timing(self.result)
+        with self.tolerate():
+            self.caveats += caveats.of_calls(workload, variants, self.effects)
+            grown = profiling.memory_in_use(workload.device) - memory_before
+            if grown > MUCH_MEMORY and (each := effects.growth_per_call(variants.eager.call)):
+                self.caveats.append(Caveat("grows", {"size": fmt.size(each)}))
         if recompiles:
             self.keep(status="failed", failure=failures.recompile_failure(recompiles))
+        elif nothing := next((one for one in self.caveats if one.key in NOTHING_DONE), None):
+            self.keep(status="failed", failure=failures.nothing_done(nothing))
 
     def time_until_undisturbed(self) -> timing.Samples:
         """Times both models. If a program takes a core, starts over with fewer threads, unless the spec sets them."""
@@ -288,6 +316,7 @@ class Run:
         samples = timing.Samples(1)
 
         def between_calls(times: list[float]) -> None:
+            self.observer.pause()
             self.observer.check_cores(threads)
             self.events.report_timing((len(samples.eager) + len(times)) / PUBLISHED_CALLS / 2)
 
@@ -303,9 +332,12 @@ class Run:
         """
         plan = timing.Plan.of(self.spec, self.variants.compiled.warmup[0])
 
-        def on_block_end(samples: timing.Samples) -> None:
+        def on_block_end(samples: timing.Samples) -> float:
+            if stopped := self.observer.pause():
+                return stopped
             self.observer.check_cores(threads)
             self.events.block_timed(samples, plan, self.observer.seconds)
+            return 0.0
 
         variants = self.variants
         half = timing.calls_per_half_block(variants.eager_warmup_again, variants.compiled.warmup, plan.iterations)
@@ -355,12 +387,17 @@ class Run:
             shares, fault = task.agreement(eager, compiled), task.fault(eager, compiled)
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
-        against = (self.spec.dtype, reference, shares, fault)
+        against = (self.spec.dtype, reference, shares, fault, self.effects)
         self.keep(parity=(found := parity.compare(self.eager_outputs, again, outputs, *against)))
         if found.unknown:
             self.caveats.append(Caveat("not_compared", {"reason": found.reason}))
+        elif self.effects.draws:
+            self.caveats.append(Caveat("draws"))
         self.keep(end_to_end=workload.end_to_end(outputs))
-        self.caveats += caveats.of_calls(workload, variants)
+        if workload.device.type == "cpu" and self.spec.dtype in ("float16", "bfloat16"):
+            times = profiling.float32_advantage(dtype_of(self.spec))
+            if times >= failures.SLOW_FORMAT:
+                self.caveats.append(Caveat("slow_format", {"dtype": self.spec.dtype, "times": fmt.two_digits(times)}))
 
     # Explain
 

@@ -23,6 +23,9 @@ from .outputs import ImageInfo
 
 PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
 """The decoders of Pillow that may run. Pillow has forty more, and its EPS decoder calls Ghostscript."""
+NEARLY_WHITE = 250
+"""A transparent picture whose channels are all above this, once it lies on white, is a white sheet."""
+SHEET = "sheet"
 MAX_ASPECT = 20
 """Largest ratio of the longer side to the shorter. If an image processor scales the shorter side to 513 pixels,
 a picture of 20:1 gets 5 million pixels, and one of 20 000:1 gets 5 billion."""
@@ -39,7 +42,8 @@ def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
     """
     data, name = _read_file(path)
     image = _decode(data, name)
-    return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), encode_preview(image))
+    sheet = image.info.pop(SHEET, False)
+    return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), encode_preview(image), sheet)
 
 
 def decode(path: Path) -> Image.Image:
@@ -127,10 +131,12 @@ def _check_shape(size: tuple[int, int], name: str) -> None:
 def _rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if image.has_transparency_data:
+    if transparent := image.has_transparency_data:
         layer = image.convert("RGBA")
         image = Image.new("RGBA", layer.size, "white")
         image.alpha_composite(layer)
     image = image.convert("RGB")
     image.info.clear()
+    if transparent and np.asarray(image).min() > NEARLY_WHITE:
+        image.info[SHEET] = True
     return image
