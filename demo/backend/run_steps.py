@@ -216,6 +216,7 @@ class Run:
     def compile(self, eager: Variant) -> None:
         """Compiles the model, or builds or loads its package. Warms this up, then `eager` again. Sets `variants`."""
         workload = self.workload
+        workload.given.restore()
         torch.cuda.empty_cache()  # a CUDA graph's pool cannot use memory that eager left reserved
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from support.own_workload import result_of, without_inductor
 
-from demo.backend import compile_model
+from demo.backend import compile_model, effects, profiling, run_steps
 from demo.backend.tasks import own_model
 from demo.backend.workload import tensors
 from demo.core import catalog
@@ -73,16 +73,10 @@ class Seeded(torch.nn.Linear):
         return super().forward(x) + torch.rand(2)
 class Halving(torch.nn.Linear):
     def forward(self, x): return super().forward(x.mul_(0.5))
-class Growing(torch.nn.Linear):
-    past = []
-    def forward(self, x):
-        self.past.append(super().forward(x).repeat(2000, 2000))
-        return self.past[-1][0]
 def kept(): return Kept(2, 2), torch.ones(2)
 def uncaptured(): return Uncaptured(2, 2), torch.ones(2)
 def seeded(): return Seeded(2, 2), torch.ones(2)
 def halving(): return Halving(2, 2), torch.ones(2)
-def growing(): return Growing(2, 2), torch.ones(2)
 
 X = torch.ones(2, 3, 8, 8)
 def one(): return Net(), X
@@ -239,6 +233,14 @@ def test_what_a_call_does_besides_is_told(function: str, verdict: str, keys: set
     result = run_of(file, function)
     assert (result.status, result.parity.verdict) == ("ok", verdict)
     assert {caveat.key for caveat in result.caveats} & {"not_compared", "given_back", "draws", "not_watched"} == keys
+
+
+def test_memory_that_grows_and_a_slow_format_are_told(file: Path, quick: None, monkeypatch) -> None:
+    monkeypatch.setattr(run_steps, "MUCH_MEMORY", -(10**12))
+    monkeypatch.setattr(effects, "growth_per_call", lambda call: 5_000_000)
+    monkeypatch.setattr(profiling, "float32_advantage", lambda dtype: 72.4)
+    told = " ".join(run_of(file, "by_position", dtype="bfloat16").warnings)
+    assert "grows by 5.0 MB with each call" in told and "no fast bfloat16" in told and "72 times faster" in told
 
 
 @pytest.mark.parametrize("function", ["raising", "quitting"])
