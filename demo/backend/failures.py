@@ -7,7 +7,7 @@ import os
 import re
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +86,11 @@ def _half_format(spec: RunSpec) -> str:
     return ""
 
 
-def nothing_done(caveat: Caveat) -> Failure:
-    """Returns the failure of a run in which nothing was compiled or computed. `caveat`: the one that says so."""
-    what = "compiled" if caveat.key == "no_graph" else "computed"
-    return Failure("time", f"Nothing was {what}, so there is no speed-up. {caveat}", "")
+def nothing_done(said: Sequence[Caveat]) -> Failure:
+    """Returns the failure of a run in which nothing was compiled or computed. `said`: the caveats that say so."""
+    first = next((one for one in said if one.key != "no_graph"), said[0])  # what computes nothing has no graph either
+    what = "compiled" if first.key == "no_graph" else "computed"
+    return Failure("time", f"Nothing was {what}, so there is no speed-up. {first}", "")
 
 
 def recompile_failure(events: int) -> Failure:

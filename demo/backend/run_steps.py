@@ -294,7 +294,7 @@ class Run:
                 self.caveats.append(Caveat("grows", {"size": fmt.size(each)}))
         if recompiles:
             self.keep(status="failed", failure=failures.recompile_failure(recompiles))
-        elif nothing := next((one for one in self.caveats if one.key in NOTHING_DONE), None):
+        elif nothing := [one for one in self.caveats if one.key in NOTHING_DONE]:
             self.keep(status="failed", failure=failures.nothing_done(nothing))
 
     def time_until_undisturbed(self) -> timing.Samples:

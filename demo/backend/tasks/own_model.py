@@ -83,13 +83,13 @@ def _place(model: Any, spec: RunSpec, device: torch.device) -> Any:
 def _import_file(checkpoint: str, file: Path) -> ModuleType:
     """Imports the user's file, which may import files from its folder. Raises BadInput if the import fails."""
     folder, name = own_model_module(checkpoint)
-    _find_neighbours(folder)
     package = name.partition(".")[0]
     if package != name and package in sys.modules:
         raise BadInput(
             f"{name} is in a package {package}, and the process that measures has another module of this name. "
             "Rename the package, or give a file outside of it."
         )
+    _find_neighbours(folder)
     try:
         if package != name:
             return importlib.import_module(name)
