@@ -43,7 +43,7 @@ class Effects:
     """Whether all outputs are copies of tensors that were kept from an earlier call, or of weights."""
 
     @property
-    def changed(self) -> str:
+    def changes(self) -> str:
         """Returns 'input x', 'input x and its own norm.running_mean'; '' if the call changes nothing."""
         parts = [f"input {', '.join(self.inputs)}"] if self.inputs else []
         if self.state:
@@ -102,8 +102,8 @@ class Length:
         pass
 
 
-class GivenBack:
-    """What each call gets back because an earlier one changed it: inputs, and state of the model's modules."""
+class Restorer:
+    """Gives each call back what an earlier one changed: inputs, and state of the model's modules."""
 
     def __init__(self, batch: dict[str, Any]) -> None:
         self.batch = batch
@@ -137,34 +137,34 @@ class GivenBack:
         self._inputs, self._state, self.needed = [], [], False
 
 
-def observe(model: Any, given: GivenBack, call: Callable[[], Any]) -> Effects:
+def observe(model: Any, restorer: Restorer, call: Callable[[], Any]) -> Effects:
     """Calls an eager model once, or twice if it draws random numbers. Returns what its calls change.
 
-    The model must have been called before with `given.batch`, because a first call fills caches. `call`: one eager call
-    with that batch. Afterwards inputs and modules are as the last call found them, and `given.needed` says whether
-    further calls need that, too.
+    - `call`: one eager call with `restorer.batch`. There must have been one before, because a first call fills caches.
+    - Afterwards inputs and modules are as the last call found them, and `restorer.needed` says whether further calls
+      need that, too.
     """
-    inputs = given.changed_inputs()
-    given.needed = bool(inputs)
-    given.restore()
+    inputs = restorer.changed_inputs()
+    restorer.needed = bool(inputs)
+    restorer.restore()
     slots, versions = list(_slots(model)), {name: _version(one) for name, one in model.named_parameters()}
-    outputs, first = _traced(model, call, SEED, inputs=given.batch)
+    outputs, first = _trace_call(model, call, SEED, inputs=restorer.batch)
     changed = [slot for slot in slots if slot.changed]
     weights = [name for name, one in model.named_parameters() if _version(one) != versions[name]]
     state = tuple(slot.name for slot in changed) + tuple(weights)
     if weights or any(slot.copy is not None for slot in changed):
         # Numbers alone are left: a model that counts its calls is compiled again for them, and its run says so.
         changed += [Slot.of(*place) for place in _weight_places(model, weights)]
-        given.keep_state(changed)
-        given.needed = True
-        given.restore()
+        restorer.keep_state(changed)
+        restorer.needed = True
+        restorer.restore()
     draws = False
     if first.drew:
-        again, _ = _traced(model, call, OTHER_SEED, inputs=given.batch)
-        given.restore()
-        draws = not all(map(_equal, _strided(outputs), _strided(again)))
-    if not given.needed:
-        given.forget()
+        again, _ = _trace_call(model, call, OTHER_SEED, inputs=restorer.batch)
+        restorer.restore()
+        draws = not all(map(_equal, _strided_tensors(outputs), _strided_tensors(again)))
+    if not restorer.needed:
+        restorer.forget()
     return Effects(draws, inputs, state, copies=first.copied(outputs))
 
 
@@ -180,9 +180,9 @@ def compute_when_read(outputs: Any) -> str:
     return ""
 
 
-def _traced(model: Any, call: Callable[[], Any], seed: int, inputs: Any) -> tuple[Any, "_Trace"]:
+def _trace_call(model: Any, call: Callable[[], Any], seed: int, inputs: Any) -> tuple[Any, "_Trace"]:
     """Calls under a `_Trace`, with all random generators seeded by `seed`, whatever seeds the model sets itself."""
-    generators, trace = _generators(model), _Trace(seed, _strided(inputs))
+    generators, trace = _generators(model), _Trace(seed, _strided_tensors(inputs))
     seed_random, seed_numpy, default_rng = random.seed, np.random.seed, np.random.default_rng
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
 
@@ -241,12 +241,12 @@ class _Trace(TorchDispatchMode):
         if copies and isinstance(source, torch.Tensor):
             place = source.untyped_storage().data_ptr()
             origin = self._origins.get(place, place)
-        for tensor in _strided(out):
+        for tensor in _strided_tensors(out):
             self._origins[tensor.untyped_storage().data_ptr()] = origin
 
     def copied(self, outputs: Any) -> bool:
         """Returns whether all `outputs`, clones of what the call returned, are copies of tensors that still exist."""
-        origins = {self._origins.get(one.untyped_storage().data_ptr(), 0) for one in _strided(outputs)}
+        origins = {self._origins.get(one.untyped_storage().data_ptr(), 0) for one in _strided_tensors(outputs)}
         return bool(origins) and 0 not in origins and origins <= live_storages().keys()
 
 
@@ -315,14 +315,14 @@ def _generators(model: Any) -> list[Any]:
     return list({id(one): one for one in found if isinstance(one, kinds)}.values())
 
 
-def _torch_generators(given: torch.Generator | None) -> list[torch.Generator]:
-    if given is not None:
-        return [given]
+def _torch_generators(own: torch.Generator | None) -> list[torch.Generator]:
+    if own is not None:
+        return [own]
     on_gpu = torch.cuda.is_initialized()
     return [torch.default_generator, *(torch.cuda.default_generators if on_gpu else ())]
 
 
-def _strided(nested: Any) -> list[torch.Tensor]:
+def _strided_tensors(nested: Any) -> list[torch.Tensor]:
     leaves = pytree.tree_leaves(nested)
     return [one for one in leaves if isinstance(one, torch.Tensor) and one.layout == torch.strided]
 

@@ -110,8 +110,8 @@ def compare(
 def _why_eager_differs(effects: Effects, what: str) -> str:
     if effects.draws:
         return DRAWS
-    if effects.changed:
-        return f"Eager gives {what} in its second call, because each call changes its {effects.changed}."
+    if effects.changes:
+        return f"Eager gives {what} in its second call, because each call changes its {effects.changes}."
     return f"Eager gives {what} in a second call with the same input, for a reason that is not known."
 
 
@@ -152,7 +152,7 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
                 return one
             return one * (1 + share * (torch.rand_like(one) - 0.5))
 
-        workload.given.restore()
+        workload.restorer.restore()
         model = workload.model
         leaves = (*model.parameters(), *tensors(workload.batch))
         tensor = next((leaf for leaf in leaves if leaf.is_floating_point()), leaves[0])

@@ -178,7 +178,7 @@ class Run:
     def warm_up_eager(self) -> Variant:
         self.enter("warm up", 0.1)
         workload, model, events = self.workload, self.workload.model, self.log.events()
-        workload.given  # noqa: B018 -- copies the inputs before the first call
+        workload.restorer  # noqa: B018 -- copies the inputs before the first call
         warmup = self.warm_up("eager", workload.eager, first_call_ended=self.observe_eager)
         if self.log.events() > events:
             self.caveats.append(Caveat("compiles_itself"))
@@ -193,15 +193,15 @@ class Run:
         return Variant(workload.eager, warmup, model)
 
     def observe_eager(self) -> None:
-        workload, given = self.workload, self.workload.given
+        workload, restorer = self.workload, self.workload.restorer
         try:
-            self.effects = effects.observe(workload.model, given, lambda: workload.once(workload.model))
+            self.effects = effects.observe(workload.model, restorer, lambda: workload.once(workload.model))
         except Exception as error:  # a model may refuse to be watched in any way
-            given.restore()
+            restorer.restore()
             reason = compilation.first_line(error).rstrip(".")
             self.caveats.append(Caveat("not_watched", {"reason": reason}))
-        if given.needed:
-            self.caveats.append(Caveat("given_back", {"changed": self.effects.changed}))
+        if restorer.needed:
+            self.caveats.append(Caveat("given_back", {"changed": self.effects.changes}))
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
         """Returns the warm-up calls' seconds. Adds `name` to `unsettled` if the last of these differ.
@@ -216,7 +216,7 @@ class Run:
     def compile(self, eager: Variant) -> None:
         """Compiles the model, or builds or loads its package. Warms this up, then `eager` again. Sets `variants`."""
         workload = self.workload
-        workload.given.restore()
+        workload.restorer.restore()
         torch.cuda.empty_cache()  # a CUDA graph's pool cannot use memory that eager left reserved
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:

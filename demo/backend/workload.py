@@ -104,19 +104,19 @@ class Workload(ABC):
         return self.call(self.model)
 
     @cached_property
-    def given(self) -> effects.GivenBack:
+    def restorer(self) -> effects.Restorer:
         """What each call gets back because an earlier one changed it. Must be made before the first call."""
-        return effects.GivenBack(self.batch)
+        return effects.Restorer(self.batch)
 
     def call(self, model: Any) -> timing.Call:
         """Returns the function whose calls are timed. `model`: this workload's model, or its compiled copy."""
-        given = self.given
-        return timing.PreparedCall(given.restore, lambda: model(**given.batch))
+        restorer = self.restorer
+        return timing.PreparedCall(restorer.restore, lambda: model(**restorer.batch))
 
     def once(self, model: Any) -> Any:
         """Calls `model` with the batch. Earlier calls do not change the outputs."""
-        self.given.restore()
-        return model(**self.given.batch)
+        self.restorer.restore()
+        return model(**self.restorer.batch)
 
     def outputs(self, model: Any) -> Any:
         """Returns cloned outputs, to compare eager and compiled. Must be called for the eager model first."""
@@ -128,7 +128,7 @@ class Workload(ABC):
         def double(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.double() if tensor.is_floating_point() else tensor.clone()
 
-        return exact(**pytree.tree_map_only(torch.Tensor, double, self.given.batch))
+        return exact(**pytree.tree_map_only(torch.Tensor, double, self.restorer.batch))
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
         """Times another call, eager and compiled, after the main one. Returns the fields that it adds to the result."""

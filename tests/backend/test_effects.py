@@ -32,8 +32,8 @@ def observed(function: Callable[..., Any], **kept: Any) -> tuple[effects.Effects
     torch.manual_seed(3)
     workload = workload_of(Made(function, **kept), x=torch.randn(3, 4))
     with torch.no_grad():
-        workload.given, workload.eager()
-        return effects.observe(workload.model, workload.given, lambda: workload.once(workload.model)), workload
+        workload.restorer, workload.eager()
+        return effects.observe(workload.model, workload.restorer, lambda: workload.once(workload.model)), workload
 
 
 def seeded(model: Any, x: torch.Tensor) -> torch.Tensor:
@@ -90,9 +90,9 @@ def test_a_model_draws_if_its_outputs_depend_on_it(function: Callable[..., Any],
 
 
 def test_watching_leaves_the_global_generators_as_they_were() -> None:
-    given = effects.GivenBack({"x": torch.ones(2)})
+    restorer = effects.Restorer({"x": torch.ones(2)})
     before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-    effects.observe(nn.Identity(), given, lambda: torch.rand(3) + random.random() + np.random.rand())
+    effects.observe(nn.Identity(), restorer, lambda: torch.rand(3) + random.random() + np.random.rand())
     assert torch.equal(torch.get_rng_state(), before[0])
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before[1:]
 
@@ -143,7 +143,7 @@ def halves_weights(model: Any, x: torch.Tensor) -> torch.Tensor:
 def test_each_call_gets_what_the_first_one_got(function: Callable[..., Any], changed: str) -> None:
     kept = {"mean": nn.Buffer(torch.zeros(4)), "hidden": torch.zeros(3, 4), "keys": torch.zeros(0, 4)}
     found, workload = observed(function, **kept, cache={"layers": [torch.zeros(3, 4)]})
-    assert (found.changed, workload.given.needed) == (changed, bool(changed))
+    assert (found.changes, workload.restorer.needed) == (changed, bool(changed))
     given: list[torch.Tensor] = []
     workload.model.register_forward_pre_hook(
         lambda module, args, kwargs: given.append(kwargs["x"].clone()), with_kwargs=True
@@ -164,7 +164,7 @@ def counts(model: Any, x: torch.Tensor) -> torch.Tensor:
 
 def test_numbers_and_lists_that_change_are_named() -> None:
     found, workload = observed(counts, count=0, past=[])
-    assert found.changed == "own count, past" and not workload.given.needed
+    assert found.changes == "own count, past" and not workload.restorer.needed
 
 
 def kept_answer(model: Any, x: torch.Tensor) -> torch.Tensor:

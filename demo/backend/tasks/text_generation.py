@@ -124,8 +124,8 @@ class TextWorkload(Workload):
         return {"input_ids": self.decoding.prompt[:, -1:], **self.decoding.options}
 
     @cached_property
-    def given(self) -> effects.GivenBack:
-        return effects.GivenBack({})  # `Decoding` rewinds the cache, which is what a call changes
+    def restorer(self) -> effects.Restorer:
+        return effects.Restorer({})  # `Decoding` rewinds the cache, which is what a call changes
 
     def batch_of(self, size: Size) -> Batch:
         """Returns the arguments of a call without a cache. Its prompt is the run's, repeated or cut to the size."""
