@@ -48,7 +48,8 @@ def test_what_is_in_force_is_read_back_from_the_model(channels_last: bool, atten
     loaded = tasks.load(spec(**options), SCENE)
     with torch.compiler.config.patch(cache_key_tag="avx2"):
         in_force = torch_settings.in_force(loaded.model, loaded.batch)
-    assert in_force == {
+    assert in_force | {"variables": ""} == {
+        "variables": "",  # of this test's process
         "attention": attention,
         "memory format": "channels last" if channels_last else "contiguous",
         "weights": "bfloat16",
