@@ -89,6 +89,8 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
             refuse_large_model(auto_class, config, spec.checkpoint)
         # Without trust_remote_code transformers would ask on standard input.
         options = {"config": config, "trust_remote_code": False, **source.options}
+        if spec.sees_picture:
+            refuse_other_channels(None, config, spec.checkpoint)
         model, caveats = _model(spec, auto_class, source, options)
         reads_text = checkpoint.takes_text or spec.task == TEXT_GENERATION
         tokenizer = _tokenizer(source, options) if reads_text and spec.weights == "pretrained" else None
