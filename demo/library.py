@@ -223,7 +223,7 @@ def _progress(stopped: str) -> Iterator[terminal.ProgressLine]:
 class _NotebookLine(terminal.ProgressLine):
     """A line of progress in a notebook's cell, rewritten at each phase."""
 
-    def show(self, progress: Any) -> None:
+    def show(self, progress: Any, each_phase: bool = True) -> None:
         if progress.phase != self._phase:
             self._phase = progress.phase
             self._print(f"\r{terminal.progress_text(progress):<{terminal.WIDTH}}")

@@ -14,8 +14,8 @@ from test_architecture import FLOORS, ROOT, pins, sources
 
 from demo.cli import deploy_command, main
 from demo.core import catalog, format as fmt, limits
-from demo.store import export
-from demo.store.history import History
+from demo.store import export, hub_dataset
+from demo.store.history import FOLDER_VARIABLE, History
 from demo.ui.page import Page
 
 README, SECURITY = ROOT / "README.md", ROOT / "SECURITY.md"
@@ -181,6 +181,11 @@ def test_every_environment_variable_is_explained() -> None:
     assert {"WORTH_COMPILING_PIXELS", "SPACE_ID", "HF_ENDPOINT"} <= names
     passed_on = {"PYTHONPATH"}
     assert names - passed_on - set(_spans(_text("settings.md"))) == set()
+
+
+def test_the_settings_are_those_of_the_page() -> None:
+    named = {name for name in _spans(_text("settings.md")) if name.startswith(limits.PREFIX) and name != limits.PREFIX}
+    assert named == {*limits.SETTINGS} and {hub_dataset.VARIABLE, FOLDER_VARIABLE} <= named
 
 
 def test_the_limits_have_the_defaults_of_the_table() -> None:

@@ -10,10 +10,12 @@
 """
 
 import contextlib
+import copy
 import ctypes
 import dataclasses
 import functools
 import json
+import logging
 import os
 import select
 import signal
@@ -31,6 +33,7 @@ from demo.backend import compilation, compile_model  # first: it sets what the l
 
 import torch  # isort: skip
 from PIL import Image
+from torch._dynamo import utils as dynamo
 from torch._inductor.output_code import CompiledFxGraph
 
 from demo.backend import failures, models, profiling, timing
@@ -46,7 +49,7 @@ from tools import gpu_turns
 
 READY_SECONDS = 150.0
 """Limit of a group's compile ahead."""
-TURN_SECONDS = 40.0
+TURN_SECONDS = 60.0
 ALONE_SECONDS = 180.0
 CPU_SECONDS = 240.0
 """Limits of a group's turn, by `Group.turn_seconds`."""
@@ -147,9 +150,21 @@ class Cell(Run):
         stopped = mock.patch.object(CompiledFxGraph, "__call__", _stop)
         with gpu_turns.turns(self.workload.device), stopped, contextlib.suppress(_NotYet):
             self.ahead(**self.workload.batch)
+        self._counted = copy.deepcopy(dict(dynamo.counters)), dynamo.get_compilation_metrics()
+
+    def recall_counts(self) -> None:
+        """Makes torch's counters those of this cell's compile: the next mode's compile has cleared them."""
+        counters, metrics = self._counted
+        dynamo.counters.clear()
+        dynamo.counters.update(counters)
+        dynamo.clear_compilation_metrics()
+        dynamo._compilation_metrics.extend(metrics)
+        for name in [name for name in logging.root.manager.loggerDict if name.endswith("__graph_breaks")]:
+            logging.getLogger(name).handlers = [self.log._breaks]
 
     def compile_in_process(self, cached: set[str]) -> Variant:
         """Warms up what was compiled ahead. It has no compile cost: other groups compiled beside it."""
+        self.recall_counts()
         call = self.workload.call(self.ahead)
         min_calls = timing.min_warmup_calls(self.spec, self.workload.device)
         warmup = self.warm_up("compiled", call, min_calls=min_calls, first_call_ended=self.log.first_call_ended)
@@ -188,21 +203,34 @@ class Modes:
     def good(self) -> list[Cell]:
         return [cell for cell in self.cells if cell.result.status == "ok"]
 
+    def for_all(self, step: Callable[[], Any]) -> Cell:
+        """Does what all modes need, and returns the cell that did it. Its failure is the failure of all."""
+        leader = self.good[0]
+        leader.attempt(step)
+        for cell in self.good if leader.result.status != "ok" else ():
+            cell.keep(status=leader.result.status, failure=leader.result.failure)
+        return leader
+
     def get_ready(self) -> None:
         """One eager call comes first, as in a run: models keep some tensors from their first call on."""
-        with torch.no_grad():
-            first, *others = self.cells
+        first, *others = self.cells
+
+        def load() -> None:
             first.load()
+            eager = first.workload.eager
+            (gpu_turns.alone(eager) if first.workload.device.type == "cuda" else eager)()
+
+        with torch.no_grad():
+            self.for_all(load)
+            if not self.good:
+                return
             workload = first.workload
-            on_gpu = workload.device.type == "cuda"
-            (gpu_turns.alone(workload.eager) if on_gpu else workload.eager)()
             for cell in others:
                 cell.workload, cell.observer = self._of_mode(workload, cell.spec), first.observer
                 cell.keep(spec=cell.workload.spec, **{name: getattr(first.result, name) for name in LOADED})
                 cell.caveats = list(first.caveats)
             for cell in self.cells:
-                if on_gpu:
-                    torch.cuda.empty_cache()  # the other groups need the memory
+                torch.cuda.empty_cache()  # the other groups need the memory; without CUDA it does nothing
                 cell.attempt(cell.compile_ahead)
 
     @staticmethod
@@ -214,18 +242,19 @@ class Modes:
 
     def measure(self) -> list[RunResult]:
         """Warms up, times and examines. Returns a result for each mode, the failed ones included."""
+        warmed: list[Variant] = []
         with torch.no_grad():
-            first = self.cells[0]
-            eager = first.warm_up_eager()
-            for cell in self.cells:
-                cell.eager_outputs, cell.eager_peak = first.eager_outputs, first.eager_peak
-                cell.keep(eager=first.result.eager)
-                cell.attempt(functools.partial(cell.compile, eager))
-            if good := self.good:
-                self._time(good)
-            for cell in self.cells:
+            if self.good:
+                leader = self.for_all(lambda: warmed.append(self.good[0].warm_up_eager()))
+            for cell in self.good:
+                cell.eager_outputs, cell.eager_peak = leader.eager_outputs, leader.eager_peak
+                cell.keep(eager=leader.result.eager)
+                cell.attempt(functools.partial(cell.compile, warmed[0]))
+            if self.good:
+                self.for_all(lambda: self._time(self.good))
+            for cell in self.good:
                 cell.attempt(cell.time)
-            for cell in self.cells:
+            for cell in self.good:
                 examine = (functools.partial(cell.examine, name) for name in ("eager", "compiled"))
                 cell.attempt(*examine, cell.check, cell.explain)
         return [cell.result_so_far() for cell in self.cells]

@@ -17,6 +17,7 @@ from ..core.machine import GpuSample
 from ..core.options import RunSpec
 from ..core.result import RunResult
 from . import compilation
+from .effects import Effects, compute_when_read
 from .timing import MIN_CALLS
 from .workload import Variants, Workload, tensors
 
@@ -37,28 +38,31 @@ LOW_CLOCK = 0.75
 """A mean GPU clock below this share of the card's highest clock is a caveat: nvbench discards such measurements."""
 
 
-def of_calls(workload: Workload, variants: Variants) -> list[Caveat]:
-    """Returns caveats about calls that may compute nothing (the second returns the first's tensors), and slow numbers.
-
-    Not covered: copies of a kept answer, and what one operator computes within itself.
-    """
+def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[Caveat]:
+    """Returns caveats for models that compute nothing in a call: they return what they keep, or compute it later."""
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
         """Returns each tensor's address and its version, a count that grows when the tensor is written to."""
         return [(one.data_ptr(), one.is_inference() or one._version) for one in outputs if one.layout == torch.strided]
 
-    repeated = []
+    repeated, lazy = [], []
     for name, variant in variants.by_name.items():
+        if kind := compute_when_read(variant.call()):
+            lazy.append(Caveat("lazy", {"variant": name, "kind": kind}))
         if workload.device.type == "cuda" and name == "compiled":  # a CUDA graph has its outputs in one place
             continue
         first = tensors(variant.call())  # kept, so that the second call cannot get its memory
         before = identities(first)
         if before and before == identities(tensors(variant.call())):
             repeated.append(name)
-    found = [Caveat("same_tensor", {"variant": name}) for name in repeated]
-    if workload.device.type == "cpu" and (shares := subnormal_shares(workload)):
-        found.append(Caveat("subnormal", {"shares": shares}))
-    return found
+    copied = [Caveat("copied_answer")] if effects.copies and not repeated else []
+    return [*lazy, *copied, *(Caveat("same_tensor", {"variant": name}) for name in repeated)]
+
+
+def of_numbers(workload: Workload) -> list[Caveat]:
+    """Returns a caveat if a call on a CPU meets subnormal numbers."""
+    shares = subnormal_shares(workload) if workload.device.type == "cpu" else ""
+    return [Caveat("subnormal", {"shares": shares})] if shares else []
 
 
 def subnormal_shares(workload: Workload) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,21 @@ from huggingface_hub import errors as hub_errors
 from safetensors import SafetensorError
 
 from ..core import catalog, format as fmt
+from ..core.caveat import Caveat
 from ..core.files import NO_ROOM
 from ..core.options import OWN_MODEL, BadInput, RunSpec
 from ..core.progress import PHASE_DOING
 from ..core.refusals import AGAIN, less_memory, other_way_to_compile
 from ..core.result import Failure, RunResult, Status
-from . import compilation
+from . import compilation, profiling
 
 OTHER = "choose another checkpoint"
 NO_ANSWER = (TimeoutError, ConnectionError, hub_errors.LocalEntryNotFoundError)
 UNUSABLE_FOLDER = ("failed to map segment", *map(os.strerror, (*NO_ROOM, errno.EACCES, errno.EPERM)))
 """Words in errors about a folder that is full, may not be written, or is mounted without execution (noexec)."""
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
+SLOW_FORMAT = 2.0
+"""A number format is slow if float32 is at least this many times faster."""
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """Words, in lower case, in the errors of CUDA, C++, Linux, cuBLAS and cuDNN when memory runs out."""
 
@@ -39,7 +42,9 @@ def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status
         device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
         what = "The model" if spec.task == OWN_MODEL else f"Batch size {spec.batch_size}"
         message = f"{what} ran out of memory on {device} while {PHASE_DOING[phase]}."
-        return "out_of_memory", Failure(phase, message, *less_memory(spec))
+        return "out_of_memory", Failure(
+            phase, message, *less_memory(spec, compiled=phase in ("compile", "time"), half=_half_format(spec))
+        )
     text = compilation.first_line(error).rstrip(".:! ")
     remedy, change = _remedy(phase, spec, text)
     if spec.task == OWN_MODEL and phase != "compile":
@@ -70,6 +75,22 @@ def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:
         own = f"The module must run eagerly with the inputs that your function returns and weights of {spec.dtype}"
         return f"{own}: fix it, or choose another --dtype, and run again.", exact
     return f"Try dtype float32, or {OTHER}." if exact else f"{OTHER.capitalize()}.", exact
+
+
+def _half_format(spec: RunSpec) -> str:
+    """Returns the format with half the bytes in which the run's device is about as fast as in float32; '' for none."""
+    if spec.device != "cpu":
+        return "float16"  # every GPU computes in it
+    with contextlib.suppress(RuntimeError, MemoryError):
+        return "bfloat16" if profiling.float32_advantage(torch.bfloat16) < SLOW_FORMAT else ""
+    return ""
+
+
+def nothing_done(said: Sequence[Caveat]) -> Failure:
+    """Returns the failure of a run in which nothing was compiled or computed. `said`: the caveats that say so."""
+    first = next((one for one in said if one.key != "no_graph"), said[0])  # what computes nothing has no graph either
+    what = "compiled" if first.key == "no_graph" else "computed"
+    return Failure("time", f"Nothing was {what}, so there is no speed-up. {first}", "")
 
 
 def recompile_failure(events: int) -> Failure:

@@ -47,7 +47,7 @@ def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tup
     """Returns the cost of a first call in this process, and `CompileLog.cache`, or 'warm' if there is a `package`."""
     workload = tasks.load(spec, input_file)
     with torch.no_grad():
-        _ = workload.batch  # made here, so that it is not timed
+        workload.restorer.needed = True  # makes the batch, untimed; each call gets it back, as eager may change it
         torch_settings.load_gpu_libraries(spec, workload.device)
         if package is not None:
             started = time.perf_counter()

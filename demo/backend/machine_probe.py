@@ -81,7 +81,7 @@ def gpu_problem() -> str | None:
     capability, driver = ".".join(map(str, gpu.capability)), driver_version() or "of unknown version"
     card = f"{gpu.name} (compute capability {capability}, driver {driver})"
     remedy = "install the build of torch for this GPU and driver (https://pytorch.org/get-started), or a newer driver"
-    if limits.on_space() and gpu.capability < BLACKWELL:
+    if limits.on_space() and gpu.capability < BLACKWELL and not (torch.version.cuda or "").startswith("12"):
         line = f"torch=={torch.__version__.partition('+')[0]}+cu126"
         remedy = f"in the Space's requirements.txt replace torch's line by two: {hub.CUDA_12_INDEX} and {line}"
     return f"torch {torch.__version__} cannot use the {card}; {remedy}"

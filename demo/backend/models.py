@@ -8,7 +8,7 @@ import copy
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from .workload import dtype_of
 
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
 """Ends of the names of weights that a file may lack, because no prediction uses them."""
+COMPUTED = ("position_ids", "inv_freq", "masked_bias", "num_batches_tracked", "relative_position_index", "attn.bias")
+"""Ends of the names of tensors in old files that today's models compute themselves."""
 TEXT_MODELS = ("owlvit", "owlv2")
 """Model types of zero-shot detectors that take a list of texts. Other types take one joined text, and are refused."""
 MAX_LABEL = 200
@@ -87,7 +89,9 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
             refuse_large_model(auto_class, config, spec.checkpoint)
         # Without trust_remote_code transformers would ask on standard input.
         options = {"config": config, "trust_remote_code": False, **source.options}
-        model, missing = _model(spec, auto_class, source, options)
+        if spec.sees_picture:
+            refuse_other_channels(None, config, spec.checkpoint)
+        model, caveats = _model(spec, auto_class, source, options)
         reads_text = checkpoint.takes_text or spec.task == TEXT_GENERATION
         tokenizer = _tokenizer(source, options) if reads_text and spec.weights == "pretrained" else None
         processor = None
@@ -95,9 +99,7 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
             # Pillow's backend needs no torchvision.
             processor = transformers.AutoImageProcessor.from_pretrained(source.name, backend="pil", **options)
             refuse_large_inputs(processor, spec.checkpoint)
-        # What a checkpoint lacks, transformers initialises at random.
-        names = sorted(name for name in missing if not name.endswith(UNUSED_WEIGHTS))
-        caveats = [Caveat("missing_weights", {"count": len(names), "first": names[0]})] if names else []
+            refuse_other_channels(processor, config, spec.checkpoint)
     memory_format = torch.channels_last if spec.channels_last else torch.contiguous_format
     model = model.to(device, memory_format=memory_format).eval()
     return LoadedModel(model, processor, tokenizer, checkpoint, caveats)
@@ -134,18 +136,38 @@ def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
     )
 
 
-def _model(spec: RunSpec, auto_class: Any, source: Source, options: dict[str, Any]) -> tuple[Any, Iterable[str]]:
-    """Returns the model on the CPU, made by `auto_class`, and the names of the weights that its checkpoint lacks."""
+def _model(spec: RunSpec, auto_class: Any, source: Source, options: dict[str, Any]) -> tuple[Any, list[Caveat]]:
+    """Returns the model on the CPU, made by `auto_class`, and caveats about weights that do not fit the checkpoint."""
+    config = options["config"]
+    caveats = _of_formats(spec, config)
     # The dtype is set here, because a large model in float32 would need twice the memory.
     model_options: dict[str, Any] = {"dtype": dtype_of(spec)}
     if spec.attention != "auto":
         model_options["attn_implementation"] = spec.attention
     if spec.weights == "random":
         torch.manual_seed(0)  # random weights are the same in every run
-        return auto_class.from_config(options["config"], **model_options), ()
+        return auto_class.from_config(config, **model_options), caveats
     model_options |= {"output_loading_info": True, **source.weights_options}
     model, report = auto_class.from_pretrained(source.name, **options, **model_options)
-    return model, report["missing_keys"]
+    # What a checkpoint lacks, transformers initialises at random.
+    missing = sorted(name for name in report["missing_keys"] if not name.endswith(UNUSED_WEIGHTS))
+    unused = sorted(name for name in report["unexpected_keys"] if not name.endswith(COMPUTED))
+    for key, names in (("missing_weights", missing), ("unused_weights", unused)):
+        if names:
+            caveats.append(Caveat(key, {"count": len(names), "first": fmt.printable(names[0])[:MAX_LABEL]}))
+    return model, caveats
+
+
+def _of_formats(spec: RunSpec, config: Any) -> list[Caveat]:
+    """Returns caveats about a checkpoint whose weights are stored in another format than the run's."""
+    stored = str(getattr(config, "dtype", None) or "").removeprefix("torch.")
+    quantized = getattr(config, "quantization_config", None)
+    if quantized and spec.weights == "random":
+        given = quantized if isinstance(quantized, dict) else vars(quantized)
+        return [Caveat("quantized", {"method": fmt.printable(str(given.get("quant_method", "")))[:MAX_LABEL] or "?"})]
+    if stored in ("bfloat16", "float16") and dtype_of(spec) == torch.float32:
+        return [Caveat("stored_dtype", {"stored": stored, "dtype": spec.dtype})]
+    return []
 
 
 def _tokenizer(source: Source, options: dict[str, Any]) -> Any:
@@ -302,6 +324,19 @@ def refuse_large_model(auto_class: Any, config: Any, checkpoint: str) -> None:
             f"{short_name(checkpoint)} is a model of more than {limit:,} parameters, the limit here. Choose a smaller "
             f"checkpoint, or raise {limits.VARIABLES['parameters']}."
         )
+
+
+def refuse_other_channels(processor: Any, config: Any, checkpoint: str) -> None:
+    """Raises BadInput for a checkpoint whose pictures have other channels than red, green and blue."""
+    mean = getattr(processor, "image_mean", None)
+    normalised = len(mean) if isinstance(mean, list | tuple) and getattr(processor, "do_normalize", False) else 3
+    seen = getattr(config, "num_channels", None)
+    for channels, whose in ((seen, "the model"), (normalised, "its processor's image_mean")):
+        if isinstance(channels, int) and channels != 3:
+            raise BadInput(
+                f"{short_name(checkpoint)} is for pictures of another number of channels: {whose} has {channels}, and "
+                f"pictures here have 3 (red, green, blue); {OTHER}."
+            )
 
 
 def refuse_large_inputs(processor: Any, checkpoint: str) -> None:

@@ -24,6 +24,10 @@ WINDOW_SECONDS = 1.0
 """Least seconds over which `free_cores` averages, so that another program's short burst does not count as a core."""
 MIN_SECONDS = 0.25
 """Least seconds between two readings of /proc for a number of free cores: /proc counts in steps of 0.01 s."""
+PAUSE_SECONDS = 2.0
+"""Shortest stop of this process that counts as a pause. Timing blocks take about 0.1 s, those of slow models more."""
+PAUSE_BLOCKS = 5
+"""A pause is also at least this many times as long as the longest block before."""
 _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown")
 
 
@@ -69,6 +73,27 @@ class Observer:
         self._readings = deque([(0.0, cores.sample())])
         self._host = None if self._on_cpu else host_reading()
         self.samples: list[HostSample] = []
+        self.paused_seconds = 0.0
+        """Seconds for which this process was stopped, which `seconds` leaves out."""
+        self._looked_at = time.perf_counter(), time.process_time()
+        self._longest_block = 0.0
+
+    def pause(self) -> float:
+        """Returns for how many seconds this process was stopped since the last call, as by SIGSTOP; 0 if it was not.
+
+        A stop: much more time has passed than between two calls before, and this process hardly used the processor. To
+        be called after each block of the timing. After a stop no other program counts as busy in that time.
+        """
+        (was_at, worked), now = self._looked_at, (time.perf_counter(), time.process_time())
+        self._looked_at = now
+        passed, longest = now[0] - was_at, self._longest_block
+        if not longest or passed < max(PAUSE_SECONDS, PAUSE_BLOCKS * longest) or now[1] - worked > passed / 10:
+            self._longest_block = max(longest, passed)
+            return 0.0
+        stopped = passed - longest
+        self.paused_seconds += stopped
+        self._readings = deque([(self.seconds, cores.sample())])
+        return stopped
 
     def sample(self) -> None:
         now = self.seconds
@@ -102,7 +127,7 @@ class Observer:
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self._start
+        return time.perf_counter() - self._start - self.paused_seconds
 
     def free_cores(self) -> int | None:
         """Returns the cores that other programs left free over about the last second; None if not known."""

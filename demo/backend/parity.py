@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from ..core import format as fmt
 from ..core.outputs import Parity, Verdict
 from . import machine_probe
+from .effects import Effects
 from .workload import Workload, tensors
 
 TOLERANCE = 1e-3
@@ -26,6 +27,7 @@ SIZE_OF_ZEROS = 1e-4
 """Assumed size of a tensor of zeros, so that its tolerance is about one rounding of float32."""
 NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
 """By number format: compiled's largest allowed error in multiples of eager's (as in dynamo); a rounding's size."""
+DRAWS = "The model draws random numbers, and compiled draws its own."
 NEAR = 1 / 20
 """Largest error of eager and of compiled for the verdict 'match', as a share of the float64 tensor's norm."""
 
@@ -38,10 +40,12 @@ def compare(
     reference: Callable[[float], Any],
     task: dict[str, float] | None = None,
     fault: str = "",
+    effects: Effects = Effects(),  # noqa: B008 -- frozen
 ) -> Parity:
     """Returns whether compiled's outputs agree with eager's for one input: 'match', 'differ' or 'not comparable'.
 
     - `again`: the outputs of a second eager call. If they differ from `eager`, the verdict is 'not comparable'.
+    - `effects`: what an eager call does besides. If it draws random numbers, outputs that differ are 'not comparable'.
     - `reference(0)` returns the outputs in float64. `reference(0.1)` also changes each number that a layer returns at
       random, by up to 5 %. `reference` is called only if compiled's outputs are beyond the tolerance.
     - If `reference` raises: 'differ' if only compiled has NaN or infinity somewhere, else 'not comparable'.
@@ -56,19 +60,25 @@ def compare(
     if not any(tensor.numel() for tensor in tensors(eager)):
         return verdict("not comparable", "The outputs hold no number to compare.")
     if _kinds(eager) != _kinds(again):
-        return verdict("not comparable", "Eager itself returns tensors of other shapes or number formats in each call.")
+        return verdict("not comparable", _why_eager_differs(effects, "tensors of other shapes or number formats"))
     if _kinds(eager) != _kinds(compiled):
+        if effects.draws:
+            return verdict("not comparable", DRAWS)
         return verdict("differ", "Compiled returns tensors of other shapes or number formats than eager.")
     ours, second, theirs = _numbers(eager), _numbers(again), _numbers(compiled)
     formats = {dtype, *(str(kind).removeprefix("torch.") for _, kind in _kinds(eager))}
     multiple, rounding = max(NUMBER_FORMATS[name] for name in formats & NUMBER_FORMATS.keys())
     share = max(TOLERANCE, rounding)
     if _far(ours, second, share) or _unequal(eager, again):
-        return verdict("not comparable", "Eager differs from itself between two calls on the same input.")
+        return verdict("not comparable", _why_eager_differs(effects, "other numbers"))
+    if effects.draws and (fault or _far(ours, theirs, share) or _unequal(eager, compiled)):
+        return verdict("not comparable", DRAWS)
     if any(tensor.numel() and not tensor.isfinite().any() for tensor in ours):
         # NaN would match NaN, and a model without any finite output would pass as one that agrees.
         return verdict("not comparable", "Eager gives no finite number: it overflows, or the weights hold none.")
-    error = max((_error(other, mine, math.inf) for mine, other in zip(ours, theirs, strict=True)), default=0.0)
+    whole = zip(_integers(eager), _integers(compiled), strict=True)
+    pairs = [*zip(ours, theirs, strict=True), *((mine.double(), other.double()) for mine, other in whole)]
+    error = max((_error(other, mine, math.inf) for mine, other in pairs), default=0.0)
     if fault and dtype == "float32":
         return verdict("differ", fault)
     if unequal := _unequal(eager, compiled):
@@ -95,6 +105,14 @@ def compare(
     if found == "not comparable" and any(_error(theirs[at], ours[at], 2) > 2 * NEAR * _norm(ours[at], 2) for at in far):
         error = math.inf  # too far apart to pass for roundings
     return verdict(found, why)
+
+
+def _why_eager_differs(effects: Effects, what: str) -> str:
+    if effects.draws:
+        return DRAWS
+    if effects.changes:
+        return f"Eager gives {what} in its second call, because each call changes its {effects.changes}."
+    return f"Eager gives {what} in a second call with the same input, for a reason that is not known."
 
 
 def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
@@ -128,8 +146,13 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
 
     def run(share: float = 0.0) -> Any:
         def perturb(one: torch.Tensor) -> torch.Tensor:
-            return one * (1 + share * (torch.rand_like(one) - 0.5)) if one.is_floating_point() else one
+            if one.is_nested:  # as the fast path of a padded TransformerEncoder hands from layer to layer
+                return torch.nested.as_nested_tensor([perturb(part) for part in one.unbind()])
+            if not one.is_floating_point() or one.layout != torch.strided:
+                return one
+            return one * (1 + share * (torch.rand_like(one) - 0.5))
 
+        workload.restorer.restore()
         model = workload.model
         leaves = (*model.parameters(), *tensors(workload.batch))
         tensor = next((leaf for leaf in leaves if leaf.is_floating_point()), leaves[0])
@@ -140,6 +163,8 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
         if any(tensor.is_complex() for tensor in (*model.parameters(), *model.buffers())):
             raise TypeError("the model holds complex numbers, which .to(torch.float64) would make real")
         exact = copy.deepcopy(model).to(torch.float64)
+        if hasattr(exact, "set_experts_implementation"):  # a mixture's grouped product knows no float64
+            exact.set_experts_implementation("eager")
         for layer in exact.modules() if share else ():
             layer.register_forward_hook(lambda *called: pytree.tree_map_only(torch.Tensor, perturb, called[-1]))
         with torch.no_grad():
@@ -158,9 +183,13 @@ def _kinds(outputs: Any) -> list[tuple[torch.Size, torch.dtype]]:
     return [(leaf.shape, leaf.dtype) for leaf in tensors(outputs)]
 
 
+def _integers(outputs: Any) -> list[torch.Tensor]:
+    """Returns every tensor of integers, booleans or bytes of an output, on the CPU."""
+    return [leaf.cpu() for leaf in tensors(outputs) if not leaf.dtype.to_real().is_floating_point]
+
+
 def _unequal(first: Any, second: Any) -> int:
-    pairs = zip(tensors(first), tensors(second), strict=True)
-    return sum(int((a.cpu() != b.cpu()).sum()) for a, b in pairs if not a.dtype.to_real().is_floating_point)
+    return sum(int((a != b).sum()) for a, b in zip(_integers(first), _integers(second), strict=True))
 
 
 def _norm(tensor: torch.Tensor, order: float) -> float:

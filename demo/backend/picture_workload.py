@@ -41,8 +41,10 @@ class PictureWorkload(Workload):
         if on_image is not None:
             on_image(image)  # a run whose load fails is found again by its picture
         loaded = models.load_model(spec, device)
-        scaled = [Caveat("dark_16_bits", {"white": image.white})] if image.white is not None else []
-        return cls(spec, device, loaded.model, loaded, picture, file, caveats=[*loaded.caveats, *scaled])
+        caveats = [*loaded.caveats, *([Caveat("white_sheet")] if image.transparent else [])]
+        if image.white is not None:
+            caveats.append(Caveat("dark_16_bits", {"white": image.white}))
+        return cls(spec, device, loaded.model, loaded, picture, file, caveats=caveats)
 
     @abstractmethod
     def decode(self, outputs: Any) -> Predictions:

@@ -8,6 +8,7 @@
 import contextlib
 import gzip
 import json
+import os
 import re
 import tempfile
 import time
@@ -38,6 +39,8 @@ WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 _COPY = re.compile(r"::Copy<|copy_kernel")
 """In the names of torch's kernels that copy. Before a replay they bring the inputs into a CUDA graph's memory."""
 MATRIX_SIDE = {"cuda": 8192, "cpu": 1024}
+SMALL_SIDE = 256
+"""Rows of the matrices that show whether a format is slow: bfloat16 took 70 ms for them under AVX2."""
 COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
 """Bytes that `copy_rate` copies: several times the device's caches, except for CPUs with very large ones."""
 Peak = tuple[int | None, int | None]
@@ -103,6 +106,15 @@ def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | Non
     weights = (*besides.parameters(), *besides.buffers()) if besides is not None else ()
     idle = sum({one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in weights}.values())
     return used - idle, reserved - idle
+
+
+def memory_in_use(device: torch.device) -> int:
+    """Returns the bytes that this process holds: on a GPU those of its tensors; 0 if the system does not tell."""
+    if device.type == "cuda":
+        return int(torch.cuda.memory_allocated(device))
+    with contextlib.suppress(OSError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def _peak_resident_set(call: Call) -> int | None:
@@ -251,9 +263,18 @@ class _Reads(TorchDispatchMode):
         return out
 
 
-def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Returns operations per second in a product of square matrices, under the TF32 switches in force."""
-    side = MATRIX_SIDE[device.type]
+def float32_advantage(dtype: torch.dtype) -> float:
+    """Returns how many times faster this processor multiplies small matrices in float32 than in `dtype`."""
+    cpu = torch.device("cpu")
+    return matrix_rate(cpu, torch.float32, SMALL_SIDE) / matrix_rate(cpu, dtype, SMALL_SIDE)
+
+
+def matrix_rate(device: torch.device, dtype: torch.dtype, side: int | None = None) -> float:
+    """Returns operations per second in a product of square matrices, under the TF32 switches in force.
+
+    `side`: rows of a matrix; None: as many as keep the device busy.
+    """
+    side = side or MATRIX_SIDE[device.type]
     left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
     return 2 * side**3 / _seconds(lambda: left @ right, device)
 

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-from ..core import cores, refusals
-from ..core.caveat import Caveat, note
+from ..core import cores, format as fmt, refusals
+from ..core.caveat import NOTHING_DONE, Caveat
 from ..core.measurement import Compilation, CompileCost, Measurement, StartUp
-from ..core.options import PUBLISHED_CALLS, BadInput, RunSpec
+from ..core.options import PUBLISHED_CALLS, BadInput
 from ..core.result import RunResult
 from ..tasks.registry import BY_NAME
 from . import (
@@ -25,6 +25,7 @@ from . import (
     compilation,
     compile_cache,
     compile_model,
+    effects,
     failures,
     first_call,
     machine_probe,
@@ -34,45 +35,16 @@ from . import (
     timing,
     torch_settings,
 )
-from .messages import Events, Job
 from .monitor import CoreTaken, Observer
-from .workload import Variant, Variants, Workload
+from .run_state import RunState
+from .workload import Variant, Variants, dtype_of
+
+MUCH_MEMORY = 16_000_000
+"""Bytes by which memory may grow while it is timed before the run looks for tensors that each call keeps."""
 
 
-class Run:
+class Run(RunState):
     """One run of one job. Call `execute` once."""
-
-    workload: Workload
-    variants: Variants
-    observer: Observer
-
-    def __init__(self, job: Job, events: Events, import_seconds: float | None = None) -> None:
-        """`import_seconds`: seconds from the start of this process until its imports were done; None if unknown."""
-        self.job, self.events, self.import_seconds = job, events, import_seconds
-        self.phase = "load"
-        self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
-        self.caveats: list[Caveat] = []
-        self.unsettled: list[str] = []
-        """Those of "eager" and "compiled" whose last three warm-up calls still differed by more than 10 %."""
-        self.log = compilation.CompileLog()
-        self.events_before_timing = 0
-        self.first_compilation: Compilation | None = None
-        """Facts of the first compile, stored before the second; of a package, once it is loaded. Before that, None."""
-        self.package: Path | None = None
-        """AOTInductor's file, once it is built or loaded; always None unless the compiler is "aot"."""
-        self.eager_outputs: Any = None
-        """Outputs of one eager call before the compile, cloned, because later calls may overwrite them."""
-        self.fit_together = True
-        """Whether eager and compiled fit in memory together, as far as the calls so far tell."""
-        self.compiled_outputs: Any = None
-        """Outputs of a compiled model that was dropped before eager was timed; else None."""
-        self.eager_peak: profiling.Peak | None = None
-        """Eager's peak memory on a GPU, measured before the compile, which would add to it; None on a CPU."""
-
-    @property
-    def spec(self) -> RunSpec:
-        """The job's spec. After `load` its device is "cpu" or "cuda", never "auto"."""
-        return self.result.spec
 
     def execute(self) -> RunResult:
         """Runs all steps and returns the result, also of a failed run. Raises BadInput for a job that cannot be run."""
@@ -105,32 +77,6 @@ class Run:
             self.keep(status=status, failure=failure)
         return self.result_so_far()
 
-    def result_so_far(self) -> RunResult:
-        noise = [*caveats.of_cuda_graphs(self.result), *caveats.of_noise(self.result, self.unsettled)]
-        # What was busy before the timing may contradict what was busy in it.
-        known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
-        return replace(self.result, caveats=(*known, *noise))
-
-    def enter(self, phase: str, fraction: float, **more: Any) -> None:
-        self.phase = phase
-        self.events.progress(phase, fraction, **more)
-
-    def keep(self, **fields: Any) -> None:
-        self.result = replace(self.result, **fields)
-
-    def add_to(self, part: str, **fields: Any) -> None:
-        """Sets fields of one part of the result, such as "environment". Does nothing if the result lacks the part."""
-        if (value := getattr(self.result, part)) is not None:
-            self.keep(**{part: replace(value, **fields)})
-
-    @contextlib.contextmanager
-    def tolerate(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
-        """Turns an exception in the `with` block into a caveat of `lost` (what is missing) and the error's message."""
-        try:
-            yield
-        except Exception as error:
-            self.caveats.append(note(f"{lost}: {compilation.first_line(error)}."))
-
     # Load and prepare
 
     def load(self) -> None:
@@ -143,7 +89,7 @@ class Run:
         device, self.observer = self.workload.device, Observer(self.workload.device)
         self.keep(environment=machine_probe.environment(device))
         self.caveats += [*self.workload.caveats, *caveats.of_device(self.spec, device)]
-        if self.spec.weights == "random":
+        if self.spec.weights == "random" and not any(one.key == "quantized" for one in self.caveats):
             self.caveats.append(Caveat("random_weights"))
         self.enter("prepare", 0.08)
         # The first use of `batch` makes the batch: here, so that its time counts as loading.
@@ -180,7 +126,8 @@ class Run:
     def warm_up_eager(self) -> Variant:
         self.enter("warm up", 0.1)
         workload, model, events = self.workload, self.workload.model, self.log.events()
-        warmup = self.warm_up("eager", workload.eager)
+        workload.restorer  # noqa: B018 -- copies the inputs before the first call
+        warmup = self.warm_up("eager", workload.eager, first_call_ended=self.observe_eager)
         if self.log.events() > events:
             self.caveats.append(Caveat("compiles_itself"))
         self.eager_outputs = workload.outputs(model)
@@ -192,6 +139,17 @@ class Run:
         if workload.device.type == "cuda":
             self.eager_peak = profiling.peak_memory(workload.eager, workload.device)
         return Variant(workload.eager, warmup, model)
+
+    def observe_eager(self) -> None:
+        workload, restorer = self.workload, self.workload.restorer
+        try:
+            self.effects = effects.observe(workload.model, restorer, lambda: workload.once(workload.model))
+        except Exception as error:  # a model may refuse to be watched in any way
+            restorer.restore()
+            reason = compilation.first_line(error).rstrip(".")
+            self.caveats.append(Caveat("not_watched", {"reason": reason}))
+        if restorer.needed:
+            self.caveats.append(Caveat("given_back", {"changed": self.effects.changes}))
 
     def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
         """Returns the warm-up calls' seconds. Adds `name` to `unsettled` if the last of these differ.
@@ -206,6 +164,7 @@ class Run:
     def compile(self, eager: Variant) -> None:
         """Compiles the model, or builds or loads its package. Warms this up, then `eager` again. Sets `variants`."""
         workload = self.workload
+        workload.restorer.restore()
         torch.cuda.empty_cache()  # a CUDA graph's pool cannot use memory that eager left reserved
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
@@ -262,6 +221,7 @@ class Run:
     def time(self) -> None:
         """Times eager and compiled. If the model is compiled again during the timing, the run's status is "failed"."""
         self.enter("time", 0.5)
+        memory_before = profiling.memory_in_use(self.workload.device)
         if self.spec.protocol == "as published":
             self.caveats.append(Caveat("published"))
         samples = timing.Samples(1)
@@ -272,7 +232,9 @@ class Run:
         seconds = self.observer.seconds
         self.observer.sample()
         self.keep(timing_seconds=seconds, machine_states=tuple(self.observer.samples))
-        variants = self.variants
+        if stopped := self.observer.paused_seconds:
+            self.caveats.append(Caveat("paused", {"seconds": fmt.duration(stopped)}))
+        variants, workload = self.variants, self.workload
         self.keep(eager=samples.measurement("eager", variants.eager.warmup))
         if samples.control:
             self.keep(control_times=samples.measurement("control"))
@@ -281,8 +243,15 @@ class Run:
         if self.fit_together:
             self.keep(compiled=samples.measurement("compiled", variants.compiled.warmup))
         self.caveats += caveats.of_timing(self.result)
+        with self.tolerate():
+            self.caveats += caveats.of_calls(workload, variants, self.effects)
+            grown = profiling.memory_in_use(workload.device) - memory_before
+            if grown > MUCH_MEMORY and (each := effects.growth_per_call(variants.eager.call)):
+                self.caveats.append(Caveat("grows", {"size": fmt.size(each)}))
         if recompiles:
             self.keep(status="failed", failure=failures.recompile_failure(recompiles))
+        elif nothing := [one for one in self.caveats if one.key in NOTHING_DONE]:
+            self.keep(status="failed", failure=failures.nothing_done(nothing))
 
     def time_until_undisturbed(self) -> timing.Samples:
         """Times both models. If a program takes a core, starts over with fewer threads, unless the spec sets them."""
@@ -334,6 +303,7 @@ class Run:
         samples = timing.Samples(1)
 
         def between_calls(times: list[float]) -> None:
+            self.observer.pause()
             self.observer.check_cores(threads)
             self.events.report_timing((len(samples.eager) + len(times)) / PUBLISHED_CALLS / 2)
 
@@ -349,9 +319,12 @@ class Run:
         """
         plan = timing.Plan.of(self.spec, self.variants.compiled.warmup[0])
 
-        def on_block_end(samples: timing.Samples) -> None:
+        def on_block_end(samples: timing.Samples) -> float:
+            if stopped := self.observer.pause():
+                return stopped
             self.observer.check_cores(threads)
             self.events.block_timed(samples, plan, self.observer.seconds)
+            return 0.0
 
         variants = self.variants
         half = timing.calls_per_half_block(variants.eager_warmup_again, variants.compiled.warmup, plan.iterations)
@@ -404,12 +377,18 @@ class Run:
             shares, fault = task.agreement(eager, compiled), task.fault(eager, compiled)
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
-        against = (self.spec.dtype, reference, shares, fault)
+        against = (self.spec.dtype, reference, shares, fault, self.effects)
         self.keep(parity=(found := parity.compare(self.eager_outputs, again, outputs, *against)))
         if found.unknown:
             self.caveats.append(Caveat("not_compared", {"reason": found.reason}))
+        elif self.effects.draws:
+            self.caveats.append(Caveat("draws"))
         self.keep(end_to_end=workload.end_to_end(outputs))
-        self.caveats += caveats.of_calls(workload, variants)
+        self.caveats += caveats.of_numbers(workload)
+        if workload.device.type == "cpu" and self.spec.dtype in ("float16", "bfloat16"):
+            times = profiling.float32_advantage(dtype_of(self.spec))
+            if times >= failures.SLOW_FORMAT:
+                self.caveats.append(Caveat("slow_format", {"dtype": self.spec.dtype, "times": fmt.two_digits(times)}))
 
     # Explain
 
@@ -423,10 +402,8 @@ class Run:
             found = profiling.profiles(calls, self.workload.device, trace)
             for name, profile in found.items():
                 self.add_to(name, profile=profile)
-            if self.result.compilation is not None:
-                self.add_to(
-                    "compilation", cuda_graphs=self.result.compilation.cuda_graphs.with_counts(found["compiled"])
-                )
+            if (compiled := self.result.compilation) is not None:
+                self.add_to("compilation", cuda_graphs=compiled.cuda_graphs.with_counts(found["compiled"]))
         with self.tolerate("The roofline could not be measured"):
             self.keep(roofline=profiling.roofline(self.workload))
 

@@ -57,6 +57,17 @@ def wait_for(device: torch.device) -> Callable[[], None]:
     return torch.cuda.synchronize if device.type == "cuda" else lambda: None
 
 
+class PreparedCall:
+    """A call with a step before it, `prepare`, that `Clock.time` leaves out. Called, it does both."""
+
+    def __init__(self, prepare: Callable[[], None], call: Call) -> None:
+        self.prepare, self.call = prepare, call
+
+    def __call__(self) -> Any:
+        self.prepare()
+        return self.call()
+
+
 class Clock:
     """Measures how long a caller waits for a call, on a GPU until the work that the call queued is done."""
 
@@ -64,6 +75,9 @@ class Clock:
         self._wait = wait_for(device)
 
     def time(self, call: Call) -> float:
+        if isinstance(call, PreparedCall):
+            call.prepare()
+            call = call.call
         self._wait()
         start = time.perf_counter()
         call()
@@ -157,6 +171,18 @@ class Samples:
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
         return stats.side_by_side(self.eager, self.compiled, 2 * self.calls_per_half_block)
 
+    def _series(self) -> tuple[list[float], ...]:
+        return self.eager, self.compiled, self.control, *self.settling.values()
+
+    def lengths(self) -> tuple[int, ...]:
+        """Returns how many calls there are of each kind, for `cut`."""
+        return tuple(map(len, self._series()))
+
+    def cut(self, lengths: tuple[int, ...]) -> None:
+        """Drops all calls after those that `lengths` counted."""
+        for times, length in zip(self._series(), lengths, strict=True):
+            del times[length:]
+
     def unsure(self) -> bool:
         control = stats.control_ratio(self.eager, self.control, 2 * self.calls_per_half_block, self.blocks_apart)
         speedup = stats.paired_ratio(*self._pairs())
@@ -225,7 +251,7 @@ def time_interleaved(
     clock: Clock,
     plan: Plan,
     half: int,
-    on_block_end: Callable[[Samples], None],
+    on_block_end: Callable[[Samples], float | None],
 ) -> Samples:
     """Times eager and compiled in blocks, with control blocks (eager against eager) between, until the plan says stop.
 
@@ -233,7 +259,9 @@ def time_interleaved(
     - So a drift of the machine affects eager and compiled equally. The control calls, too, lie between eager calls.
     - The first calls after a change of model do not count, unless they take `SLOW_SECONDS` or more: a server runs only
       one of the two models.
-    - `on_block_end` is called after each block. If it raises, the timing ends.
+    - `on_block_end` is called after each block. If it raises, the timing ends. It returns for how many seconds this
+      process was stopped since the last block, else 0. Then all calls since that block are dropped, and this time does
+      not count.
     """
     samples = Samples(half)
     # At most a fifth of a variant's calls, because there is one switch to it for 2 `half` calls that count.
@@ -250,13 +278,17 @@ def time_interleaved(
 
     until = plan.max_seconds
     with garbage_collection_off():
-        start = clock.now()
+        start, kept = clock.now(), samples.lengths()
         while True:
             run(eager, samples.eager, half)
             switch("compiled", compiled, samples.compiled, 2 * half)
             switch("eager", eager, samples.eager, half)
             samples.seconds = clock.now() - start
-            on_block_end(samples)
+            if stopped := on_block_end(samples):
+                start += stopped
+                samples.cut(kept)
+                continue
+            kept = samples.lengths()
             if _done(samples, plan, until):
                 time_is_up = until <= samples.seconds < plan.longest_seconds
                 if plan.iterations is not None or not time_is_up or not samples.unsure():

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import time
 from typing import Any
 
@@ -9,9 +10,32 @@ import torch
 import torch._inductor.config
 import torch.fx.experimental._config
 
+from ..core import cores, format as fmt
 from ..core.options import RunSpec
 from . import compilation
 from .workload import dtype_of, tensors
+
+MOVES_SPEED = re.compile(
+    r"(ONEDNN|DNNL|MKL|OMP|KMP|GOMP|ATEN_CPU|TORCH|TORCHINDUCTOR|TORCHDYNAMO|PYTORCH|TRITON|CUDA|CUDNN|CUBLAS|NVIDIA)_\w+"
+    r"|LD_PRELOAD|DYLD_INSERT_LIBRARIES|(MALLOC|MIMALLOC|TCMALLOC|JEMALLOC)_\w+"
+)
+"""Environment variables that change what torch, its libraries or the allocator do, and so how fast a model is."""
+NO_SPEED = re.compile(
+    r"\w*(_DIR|_HOME|_PATH|_LOGS?|_VERSION|URL|TOKEN|KEY|SECRET|PASSWORD|VISIBLE_DEVICES|CREDENTIALS?)\w*"
+    r"|NVIDIA_(DRIVER|REQUIRE)\w*"
+)
+"""Those of them that do not, or whose values nobody should read."""
+
+
+def speed_variables() -> str:
+    """Returns the environment variables in force that move speed: 'ATEN_CPU_CAPABILITY=avx2, OMP_DYNAMIC=TRUE'.
+
+    Paths are cut to their last part. Left out is the bound of spinning threads that the app sets itself.
+    """
+    own = ("GOMP_SPINCOUNT", cores.SPIN_COUNT)
+    names = (name for name in sorted(os.environ) if MOVES_SPEED.fullmatch(name) and not NO_SPEED.fullmatch(name))
+    values = {name: os.environ[name] for name in names if (name, os.environ[name]) != own}
+    return ", ".join(f"{name}={fmt.shorten(fmt.redact(value), 80)}" for name, value in values.items())
 
 
 def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:
@@ -57,6 +81,8 @@ def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
     }
     if torch._inductor.config.freezing:
         settings["freezing"] = "on"
+    if moved := speed_variables():
+        settings["variables"] = moved
     if inputs[0].is_cuda:
         settings["convolutions"] = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
     else:

@@ -12,7 +12,7 @@ from ..core.caveat import Caveat
 from ..core.options import RunSpec
 from ..core.outputs import EndToEnd, Predictions
 from ..core.size_log import Size
-from . import compilation, timing
+from . import compilation, effects, timing
 from .messages import Events
 
 Batch = dict[str, Any]
@@ -103,14 +103,20 @@ class Workload(ABC):
     def eager(self) -> timing.Call:
         return self.call(self.model)
 
+    @cached_property
+    def restorer(self) -> effects.Restorer:
+        """What each call gets back because an earlier one changed it. Must be made before the first call."""
+        return effects.Restorer(self.batch)
+
     def call(self, model: Any) -> timing.Call:
         """Returns the function whose calls are timed. `model`: this workload's model, or its compiled copy."""
-        batch = self.batch
-        return lambda: model(**batch)
+        restorer = self.restorer
+        return timing.PreparedCall(restorer.restore, lambda: model(**restorer.batch))
 
     def once(self, model: Any) -> Any:
         """Calls `model` with the batch. Earlier calls do not change the outputs."""
-        return model(**self.batch)
+        self.restorer.restore()
+        return model(**self.restorer.batch)
 
     def outputs(self, model: Any) -> Any:
         """Returns cloned outputs, to compare eager and compiled. Must be called for the eager model first."""
@@ -120,9 +126,9 @@ class Workload(ABC):
         """Returns the outputs of `exact`, a float64 copy of the model, in the form of `outputs`."""
 
         def double(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.double() if tensor.is_floating_point() else tensor
+            return tensor.double() if tensor.is_floating_point() else tensor.clone()
 
-        return exact(**pytree.tree_map_only(torch.Tensor, double, self.batch))
+        return exact(**pytree.tree_map_only(torch.Tensor, double, self.restorer.batch))
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
         """Times another call, eager and compiled, after the main one. Returns the fields that it adds to the result."""

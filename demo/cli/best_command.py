@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
@@ -47,14 +46,16 @@ def _best(options: argparse.Namespace) -> int:
         search = Search(spec, runner.inspect(), stored, image, options.other_formats, options.minutes)
         ways = ", ".join(best_words.name(way) for way in search.ways if not way.refused)
         print(f"At most {fmt.rounded_duration(search.seconds)}, for {ways}.", file=sys.stderr)
-        events = search.run(runner, threading.Event())
-        terminal.follow(events, partial(line_so_far, search), goes_on=spec.task != OWN_MODEL)
+        with common.stop_by_signal() as stop:
+            events = search.run(runner, stop)
+            terminal.follow(events, partial(line_so_far, search), stop, goes_on=spec.task != OWN_MODEL)
     table = search.table()
-    print(common.json_text(best_words.as_json(table)) if options.json else best_report(table, search.missing))
+    report = best_report(table, search.missing, stop.is_set())
+    print(common.json_text(best_words.as_json(table)) if options.json else report)
     if options.script is not None and table.winner is not None and table.winner.result is not None:
         options.script.write_text(script(table.winner.result), encoding="utf-8")
         print(f"The winner's script lies in {options.script}.", file=sys.stderr)
-    return common.FAILED if table.winner is None else common.OK
+    return stop.exit_code or (common.FAILED if table.winner is None else common.OK)
 
 
 def line_so_far(search: Search, event: Done) -> str:
@@ -65,14 +66,15 @@ def line_so_far(search: Search, event: Done) -> str:
     return f"So far {best_words.name(way)}: {text}, {fmt.rounded_duration(search.left_seconds)} left at most"
 
 
-def best_report(table: BestTable, missing: Sequence[tuple[Way, bool]]) -> str:
+def best_report(table: BestTable, missing: Sequence[tuple[Way, bool]], stopped: bool = False) -> str:
     """Returns the report of a search as text: the conclusion, a table of the ways to run the model, and the next step.
 
-    `missing` is what was left to run when the time was up, as in `Search.missing`.
+    `missing` is what was left to run when the time was up or the search was `stopped`, as in `Search.missing`.
     """
     lines = best_words.conclusion(table)
     if missing:
-        lines.append(f"The time was up. {best_words.missing(missing)} The same command goes on.")
+        why = "Stopped" if stopped else "The time was up"
+        lines.append(f"{why}. {best_words.missing(missing)} The same command goes on.")
     rows = [("", *best_words.COLUMNS.values())]
     refused = []
     for row in table.rows:

@@ -1,10 +1,13 @@
-"""What the commands share: exit codes, the options of a run, and checks of files and stored results."""
+"""What the commands share: exit codes, signals, the options of a run, and checks of files and stored results."""
 
 import argparse
 import codecs
 import json
+import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,38 @@ from ..store.export import check_place
 from ..store.history import History
 from ..sweep.grid import PICTURE
 
-OK, FAILED, BAD_INPUT = 0, 1, 2
-"""The exit codes of a command."""
+OK, FAILED, BAD_INPUT, UNDECIDED = 0, 1, 2, 3
+"""The exit codes of a command. Only `run --at-least` ends with UNDECIDED."""
+
+
+class Stop(threading.Event):
+    """Is set by the first Ctrl-C or SIGTERM."""
+
+    exit_code = 0
+    """130 after Ctrl-C, 143 after SIGTERM; 0 before."""
+
+
+@contextmanager
+def stop_by_signal() -> Iterator[Stop]:
+    """Yields an event that the first Ctrl-C or SIGTERM sets, so that a command can end its run and say what it knows.
+
+    A second signal raises KeyboardInterrupt. A signal that this process was started to ignore stays ignored.
+    """
+    stop = Stop()
+
+    def set_stop(number: int, frame: object) -> None:
+        if stop.exit_code:
+            raise KeyboardInterrupt
+        stop.exit_code = 128 + number
+        stop.set()
+
+    heard = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, set_stop) for number in heard}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def add_model(parser: argparse.ArgumentParser, own: bool = True) -> None:

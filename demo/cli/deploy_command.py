@@ -52,6 +52,7 @@ def _deploy(options: argparse.Namespace) -> int:
     print(f"{len(files)} files, {size / 1e6:.2f} MB", file=sys.stderr)
     if options.dry_run:
         print(f"hardware: {options.hardware or 'as it is'}")
+        print(f"torch: {_torch_words(options.hardware)}")
         print(f"visibility: {'private' if options.private else 'as it is'}")
         print(f"variables: {f'{hub_dataset.VARIABLE}={dataset}' if dataset else 'as they are'}")
     try:
@@ -81,6 +82,14 @@ def _requirements(hardware: str) -> str:
     """Returns the text of requirements.txt with the torch that suits hardware such as "t4-small"."""
     line = next((line for begins, line in TORCH.items() if hardware.startswith(begins)), r"\g<0>")
     return re.sub(r"^torch==([^+\s]+)\S*", line, (ROOT / "requirements.txt").read_text("utf-8"), flags=re.MULTILINE)
+
+
+def _torch_words(hardware: str | None) -> str:
+    """Returns torch's lines of requirements.txt on this hardware, indented; if None, says which hardware needs two."""
+    lines = [line for line in _requirements(hardware or "t4").splitlines() if line.startswith(("torch==", "--extra"))]
+    older = ", ".join(name for name in TORCH if TORCH[name] == FOR_CUDA_12)
+    where = "in requirements.txt:" if hardware else f"on {older} these two lines, in requirements.txt:"
+    return "\n  ".join([where, *lines])
 
 
 def _send(options: argparse.Namespace, dataset: str, files: list[str]) -> None:

@@ -3,13 +3,15 @@
 import argparse
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 from ..core import catalog, format as fmt, hub, refusals
+from ..core.cores import usable_cores
 from ..core.machine import HostInfo
 from ..core.program import PACKAGE
 from ..runs.process import WorkerDied, child_process, ending
+from ..store.history import History, HistoryError
 from .common import FAILED, OK, json_text
 from .terminal import hanging
 
@@ -24,10 +26,17 @@ def add_to(commands: Any) -> None:
 def _doctor(options: argparse.Namespace) -> int:
     if options.gpu:
         return FAILED if subprocess.run([sys.executable, "-P", "-m", f"{PACKAGE}.backend.gpu_check"]).returncode else OK
+    _say("Starting a process with torch ...")
     machine, problems = _machine()  # each problem makes a run fail, and names its remedy
     notes = []  # with a note a run works, but not as the user may expect
+    _say("Storing something ...")
+    try:
+        History().probe()
+    except HistoryError as error:
+        problems.append(str(error))
     if machine is not None and machine.gpu_problem is not None:
         notes.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
+    _say("Asking the Hub ...")
     if not (reachable := hub.reachable()):
         notes.append(
             "The Hugging Face Hub cannot be reached. Checkpoints that ship with the project or are in the cache still "
@@ -38,6 +47,11 @@ def _doctor(options: argparse.Namespace) -> int:
     else:
         print(doctor_report(machine, reachable, problems, notes))
     return FAILED if problems else OK
+
+
+def _say(step: str) -> None:
+    """Names the step that begins: each may take some seconds, and the first a minute on a busy machine."""
+    print(step, file=sys.stderr, flush=True)
 
 
 def _machine() -> tuple[HostInfo | None, list[str]]:
@@ -53,7 +67,10 @@ def _machine() -> tuple[HostInfo | None, list[str]]:
                 remedy = "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
             return None, [f"The worker process does not start: {error}. {remedy}"]
     refused = refusals.refusal(refusals.on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine)
-    return machine, [refused] if refused else compile_problems()
+    if refused:
+        return machine, [refused]
+    _say("Compiling a small extension ...")
+    return machine, compile_problems()
 
 
 def compile_problems() -> list[str]:
@@ -69,14 +86,17 @@ def doctor_report(machine: HostInfo | None, reachable: bool, problems: list[str]
     if machine is not None:
         memory = f", {fmt.size(machine.gpu_memory_bytes)} of memory" if machine.gpu_memory_bytes else ""
         gpu = f"{machine.gpu}{memory}, driver {machine.driver or 'not known'}"
+        cores = fmt.count(usable_cores(), "core")
         facts = {
             "versions": f"torch {machine.torch}, transformers {machine.transformers}, Python {machine.python}",
-            "processor": f"{machine.cpu}, {fmt.size(machine.memory_bytes)} of memory",
+            "processor": f"{machine.cpu}, {cores}, {fmt.size(machine.memory_bytes)} of memory",
             "gpu": gpu if machine.gpu else "none that torch can use",
             "triton": machine.triton or "not installed",
             "c++ compiler": machine.compiler or "not found",
             "compile cache": machine.inductor_cache,
         }
+    with suppress(HistoryError):
+        facts["results"] = str(History().path)
     facts["hub"] = f"{hub.endpoint()}, {'reachable' if reachable else 'not reachable'}"
     lines = [line for name, fact in facts.items() for line in hanging(f"{name:<14}", fact)]
     lines += ["", "A run would fail here:" if problems else "A run would work here."]

@@ -15,7 +15,7 @@ from ..core.result import RunResult
 from ..core.result_json import dumps
 from ..present import markdown, naming, png, race
 from ..present.script import script
-from ..store import export
+from ..store import export, hub_dataset
 from ..store.history import History
 from . import terminal
 from .common import PROGRAM, above_zero, find_stored
@@ -126,4 +126,5 @@ def _delete(history: History, ids: list[str], options: argparse.Namespace) -> No
     if not options.yes:
         print(terminal.history_table(results), file=sys.stderr)
         raise BadInput("Nothing was deleted. Add --yes to delete these for good.")
+    hub_dataset.forget(history, ids)
     print(f"{fmt.count(history.delete(ids), 'run')} deleted.", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 Only `serve` imports gradio and plotly, so that the other commands work on a machine without them. Results go to
 standard output, everything else to standard error. Exit codes: 0 the command succeeded, 1 it failed (or the doctor
-found a problem), 2 the input was bad, 130 Ctrl-C, 141 the reader of the output left, 143 SIGTERM.
+found a problem), 2 the input was bad, 3 a gate cannot tell, 130 Ctrl-C, 141 the reader of the output left, 143 SIGTERM.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any, NoReturn
 
-from ..core import catalog, format as fmt
+from ..core import catalog, format as fmt, limits
 from ..core.options import TEXT_GENERATION, BadInput
 from ..runs.process import WorkerDied
 from ..store.history import HistoryError
@@ -41,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a C locale cannot print "×", and UTF-8 no broken file name
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
+        limits.current()  # refuses wrong settings before any command
         options = parser().parse_args(arguments)
         code: int | None = (_version if options.version else options.command)(options)
         sys.stdout.flush()

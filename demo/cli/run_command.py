@@ -3,14 +3,18 @@
 import argparse
 import os
 import sys
+import threading
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..core import format as fmt
 from ..core.catalog import find
 from ..core.machine import HostInfo
 from ..core.options import BadInput, RunSpec
+from ..core.progress import Progress
 from ..core.refusals import on_machine
 from ..core.result import RunResult
 from ..core.result_json import dumps
@@ -36,8 +40,11 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--export-markdown", type=common.output_file, metavar="FILE", help=text)
     parser.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
     parser.add_argument("--full", action="store_true", help="print every figure, as `history ID` does")
-    text = "end with 1 unless the speed-up is known to be at least this, such as 1.05"
+    text = "end with 0 if the speed-up is known to be at least this, such as 1.05; with 1 if it is known to be less "
+    text += "or the outputs differ; with 3 if this run cannot tell"
     parser.add_argument("--at-least", type=common.above_zero, metavar="RATIO", help=text)
+    text = "what --at-least makes of a run that cannot tell: pass ends with 0, fail with 1; default: it ends with 3"
+    parser.add_argument("--undecided", choices=("pass", "fail"), help=text)
 
 
 def run_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -54,9 +61,12 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.undecided is not None and options.at_least is None:
+        raise BadInput("--undecided says how a gate ends: give --at-least RATIO with it.")
     spec = common.make_spec(options, run_options(options))
     image, history = common.picture(options.image, [spec]), History()
-    result = _measure(history, spec, image, Files(options.trace, options.package))
+    with common.stop_by_signal() as stop:
+        result = _measure(history, spec, image, Files(options.trace, options.package), stop)
     if options.trace is not None and options.trace.is_file():
         print(f"The trace lies in {options.trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
     if options.package is not None and options.package.is_file():
@@ -70,17 +80,23 @@ def _run(options: argparse.Namespace) -> int:
         print(f"Stored as {result.id}: {common.PROGRAM} history {result.id}", file=sys.stderr)
     if options.export_markdown is not None:
         options.export_markdown.write_text(markdown.of_run(result), encoding="utf-8")
-    passed = options.at_least is None or _passes(result, options.at_least)
-    return common.OK if passed and result.status == "ok" and stored else common.FAILED
+    if stop.exit_code:
+        return stop.exit_code
+    code = common.OK if options.at_least is None else _gate(result, options.at_least, options.undecided)
+    return code if result.status == "ok" and stored else common.FAILED
 
 
-def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunResult:
-    """Runs the spec, shows progress on standard error and returns the result."""
+def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: threading.Event) -> RunResult:
+    """Runs the spec, shows progress on standard error and returns the result.
+
+    Once `stop` is set, the run is cancelled, and a line says what was measured. If an earlier repeat of the run has an
+    answer, that is returned.
+    """
     from ..runs.runner import Runner
 
-    machine, stopped = None, "Cancelled. What was measured is stored."
-    with terminal.progress_line(stopped) as line, closing(Runner(history)) as runner:
-        with closing(runner.run(spec, image, files=files)) as events:
+    machine, latest = None, Progress("start", 0.0, 0.0)
+    with terminal.progress_line() as line, closing(Runner(history)) as runner:
+        with closing(runner.run(spec, image, stop, files)) as events:
             for event in events:
                 if machine is None and (machine := runner.machine) is not None:
                     if machine.gpu_problem:
@@ -91,6 +107,14 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files) -> RunR
                     result = event
                 else:
                     line.show(event)
+                    latest = event
+        if result.status == "cancelled":
+            line.say(f"Cancelled. {terminal.measured_so_far(latest)}")
+            stored = history.all(latest.repeat, checkpoints={spec.checkpoint}) if latest.repeat > 1 else []
+            asked = [one for one in stored if replace(one.spec, device=spec.device) == spec and one.id != result.id]
+            if asked:
+                line.say(f"The answer of the run before it, of {latest.repeats} that were asked for:")
+                return asked[0]
     return result
 
 
@@ -102,14 +126,28 @@ def _memory_doubt(history: History, spec: RunSpec, machine: HostInfo) -> str:
     return memory_doubt(on_machine(spec, machine), find(spec.checkpoint), stored, machine)
 
 
-def _passes(result: RunResult, least: float) -> bool:
-    """Returns whether outputs agree and the speed-up's interval begins at `least` or above. Prints that to stderr."""
-    known = verdict.outcome(result) not in (None, "void") and not (result.outputs_differ or result.outputs_unknown)
-    low = result.speedup.low if known and result.speedup is not None else 0.0
-    passed = low >= least
-    found = f"at least {low:.2f}×" if low else "not known"
-    print(f"{'Passed' if passed else 'Failed'}: the speed-up is {found}, asked {least:g}×.", file=sys.stderr)
-    return passed
+def _gate(result: RunResult, least: float, undecided: str | None) -> int:
+    """Returns how a gate ends: OK, FAILED, or UNDECIDED if the run cannot tell, unless `undecided` says otherwise.
+
+    Prints the reason to standard error.
+    """
+    known = result.speedup if verdict.outcome(result) not in (None, "void") else None
+    compared = result.parity is not None and result.parity.verdict == "match"
+    found = f"the speed-up is {fmt.ends(known.low, known.high)}" if known is not None else "the speed-up is not known"
+    code = common.UNDECIDED
+    if result.outputs_differ:
+        code, found = common.FAILED, "the outputs of eager and compiled differ"
+    elif known is not None and known.high < least:
+        code = common.FAILED
+    elif known is not None and not compared:
+        found += ", and nobody knows whether the outputs agree"
+    elif known is not None and known.low >= least:
+        code = common.OK
+    if code == common.UNDECIDED and undecided is not None:
+        code, found = (common.OK if undecided == "pass" else common.FAILED), f"{found} (--undecided {undecided})"
+    word = {common.OK: "Passed", common.FAILED: "Failed", common.UNDECIDED: "Undecided"}[code]
+    print(f"{word}: {found}, asked {least:g}×.", file=sys.stderr)
+    return code
 
 
 def _new_file(text: str, ending: str) -> Path:

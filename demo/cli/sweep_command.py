@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-import threading
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
@@ -78,38 +77,56 @@ def _sweep(options: argparse.Namespace) -> int:
         grids.check_table(options.out)
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
-    cells = _run_cells(options, specs, image)
+    cells: list[Cell] = []
+    try:
+        stopped = _run_cells(options, specs, image, cells)
+    finally:
+        if cells:
+            _write_tables(options, cells)
+    good = any(cell.result and cell.result.status == "ok" for cell in cells)
+    return stopped or (common.OK if good else common.FAILED)
+
+
+def _write_tables(options: argparse.Namespace, cells: list[Cell]) -> None:
     print(cells_table(cells))
     if options.out is not None:
         grids.write_table(options.out, cells)
     if options.export_markdown is not None:
         rows = ((cell.spec, cell.result, cell.value) for cell in cells)
         options.export_markdown.write_text(markdown.of_cells(rows), encoding="utf-8")
-    return common.OK if any(cell.result and cell.result.status == "ok" for cell in cells) else common.FAILED
 
 
-def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path) -> list[Cell]:
-    """Runs the specs on this machine or on a Ray cluster, and returns their cells with the results."""
+def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path, cells: list[Cell]) -> int:
+    """Runs the specs on this machine or on a Ray cluster, and fills `cells`, an empty list, with what is known of each.
+
+    Returns the exit code of the signal that stopped it; 0 if none did.
+    """
     from ..runs.runner import Runner
     from ..sweep import ray_cluster as cluster
 
-    history, cancel = History(), threading.Event()
+    history = History()
     with ExitStack() as stack:
         if options.engine == "ray":
             print(f"Connecting to Ray (address: {options.address or 'this machine'}) ...", file=sys.stderr)
             stack.enter_context(cluster.connect(options.address))
             machines = cluster.machines(options.gpu_type)
-            cells, forecast = cluster.make_cells(specs, machines, history.all(), image, options.fresh), None
-            events: Generator[Event, None, None] = cluster.run_cells(cells, history, image, cancel)
+            cells += cluster.make_cells(specs, machines, history.all(), image, options.fresh)
+            forecast = None
         else:
             runner = stack.enter_context(closing(Runner(history)))
             machine, stored = runner.inspect(), history.all()
-            cells = make_cells(specs, stored, machine, image, options.fresh)
+            cells += make_cells(specs, stored, machine, image, options.fresh)
             forecast = forecast_sweep(specs_to_run(cells), stored, machine)
-            events = run_cells(cells, runner, image, cancel)
         print(plan_text(cells, forecast), file=sys.stderr)
-        terminal.follow(events, partial(_fill, cells), goes_on=not options.fresh)
-    return cells
+        stop = stack.enter_context(common.stop_by_signal())
+        events: Generator[Event, None, None] = (
+            cluster.run_cells(cells, history, image, stop)
+            if options.engine == "ray"
+            else run_cells(cells, runner, image, stop)
+        )
+        expected = forecast.seconds if forecast is not None else None
+        terminal.follow(events, partial(_fill, cells), stop, goes_on=not options.fresh, expected_seconds=expected)
+    return stop.exit_code
 
 
 def _fill(cells: list[Cell], event: Done) -> str:

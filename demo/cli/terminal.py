@@ -4,6 +4,8 @@ import shutil
 import statistics
 import sys
 import textwrap
+import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -21,25 +23,31 @@ from ..sweep.run_grid import Done, Event, Timing
 MAX_PREDICTIONS = 5
 WIDTH = 100
 ANSI_CODES = {"bold": "1", "eager": "33", "compiled": "34", "faster": "1;32", "slower": "1;31"}
+SIGN_OF_LIFE_SECONDS = 30.0
+"""How long a command is silent at most where progress is not shown in a line that is rewritten."""
+LATE = 1.5
+"""From this multiple of its estimated time on, a sweep says that it takes longer."""
 REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}
 """Advice that ends the line on a result's quality, by `Quality.remedy`. 'They' are other programs named in the line."""
 
 
 class ProgressLine:
-    """Shows progress: on a terminal in one line that is rewritten, elsewhere as a new line for each phase."""
+    """Shows progress: on a terminal in one line that is rewritten, elsewhere in lines that stay."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._print = partial(print, end="", file=stream, flush=True)
         self._phase = ""
+        self._said_at = time.monotonic()
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: Progress, each_phase: bool = True) -> None:
+        """Shows the progress. Lines that stay are written with `each_phase`, and after `SIGN_OF_LIFE_SECONDS`."""
         if self._stream.isatty():
             columns = shutil.get_terminal_size().columns
             self._print(f"\r\x1b[K{progress_text(progress)[: columns - 1]}")
-        elif progress.phase != self._phase:
+        elif (each_phase and progress.phase != self._phase) or time.monotonic() - self._said_at > SIGN_OF_LIFE_SECONDS:
             self._phase = progress.phase
-            self._print(f"{progress_text(progress)}\n")
+            self.say(progress_text(progress))
 
     def end(self) -> None:
         """Clears the line, so that the next output starts on an empty one."""
@@ -49,34 +57,52 @@ class ProgressLine:
     def say(self, text: str) -> None:
         """Prints a line that stays."""
         self.end()
+        self._said_at = time.monotonic()
         self._print(f"{text}\n")
 
 
 @contextmanager
-def progress_line(stopped: str, line: ProgressLine | None = None) -> Iterator[ProgressLine]:
+def progress_line(stopped: str = "", line: ProgressLine | None = None) -> Iterator[ProgressLine]:
     """Yields `line`, by default on standard error, and clears it at the end. After Ctrl-C it says `stopped`."""
     line = line or ProgressLine(sys.stderr)
     try:
         yield line
     except KeyboardInterrupt:
-        line.say(stopped)
+        if stopped:
+            line.say(stopped)
         raise
     finally:
         line.end()
 
 
-def follow(events: Generator[Event, None, None], text_of: Callable[[Done], str], goes_on: bool) -> None:
-    """Shows several runs on standard error: a line for each finished run and, on a terminal, the current run.
+def follow(
+    events: Generator[Event, None, None],
+    text_of: Callable[[Done], str],
+    stop: threading.Event,
+    goes_on: bool,
+    expected_seconds: float | None = None,
+) -> None:
+    """Shows several runs on standard error: a line for each finished run, and signs of life of the current one.
 
-    `text_of` makes the line of a run. `goes_on`: whether, after Ctrl-C, the same command would run only what is left.
+    - `text_of` makes the line of a run. `stop`: the event that ends `events` before their time.
+    - `goes_on`: whether another start would run only what is left.
+    - `expected_seconds`: the time that the user was told. One line says if the runs take much longer.
     """
-    stopped = f"Stopped. What is done is stored{', and another start goes on from there' if goes_on else ''}."
-    with progress_line(stopped) as line, closing(events):
+    began = time.monotonic()
+    with progress_line() as line, closing(events):
         for event in events:
+            passed = time.monotonic() - began
+            if expected_seconds is not None and passed > LATE * expected_seconds:
+                told = fmt.rounded_duration(expected_seconds)
+                line.say(f"This takes longer than about {told}, as it was estimated: {fmt.duration(passed)} so far.")
+                expected_seconds = None
             if isinstance(event, Done):
                 line.say(text_of(event))
-            elif isinstance(event, Timing) and sys.stderr.isatty():
-                line.show(event.progress)
+            elif isinstance(event, Timing):
+                line.show(event.progress, each_phase=False)
+        if stop.is_set():
+            then = ", and another start goes on from there" if goes_on else ""
+            line.say(f"Stopped. What is done is stored{then}.")
 
 
 def progress_text(progress: Progress) -> str:
@@ -91,12 +117,23 @@ def progress_text(progress: Progress) -> str:
     return f"{progress.fraction * 100:3.0f} %  {' · '.join(filter(None, parts))}"
 
 
+def measured_so_far(progress: Progress) -> str:
+    """Returns 'Measured so far: eager 1.63 ms, compiled 1.44 ms, speed-up 1.13× (1.02 to 1.24×).', as a sentence."""
+    sides = ("eager", progress.eager_seconds), ("compiled", progress.compiled_seconds)
+    figures = [f"{name} {fmt.latency(seconds)}" for name, seconds in sides if seconds is not None]
+    if (known := progress.speedup) is not None:
+        figures.append(f"speed-up {fmt.ratio(known.ratio)} ({fmt.ends(known.low, known.high)})")
+    return f"Measured so far: {', '.join(figures) or 'nothing'}."
+
+
 # A result
 
 
 def summary(result: RunResult, colour: bool = False) -> str:
     """Returns a result in at most twelve lines, with ANSI colour codes if `colour`."""
-    title = (f"{naming.run_line(result)} · {naming.where(result)}", "bold")
+    known = result.environment
+    cores = f", {fmt.count(known.cpu_count, 'core')}" if known is not None and result.spec.device == "cpu" else ""
+    title = (f"{naming.run_line(result)} · {naming.where(result)}{cores}", "bold")
     if result.failure is not None:
         lines = [title, (f"  {verdict.headline(result)}", "slower"), (f"  {result.failure.remedy}", "")]
     else:

@@ -51,14 +51,35 @@ WORDS = {
     "empty one. Delete the folder of TORCHINDUCTOR_CACHE_DIR, or torchinductor_ with your user's name among the "
     "temporary files.",
     "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
+    "copied_answer": "Each call of eager returns copies of what was there before it: nothing was computed.",
+    "lazy": "The output of {variant} is a {kind}, which computes its numbers only when they are read: the times leave "
+    "this out.",
+    "draws": "The model draws random numbers. Compiled draws its own, so outputs that agree may do so by chance.",
+    "given_back": "Each call changes the model's {changed}: every call gets back what the first one got, in a copy "
+    "that the latencies leave out.",
+    "not_watched": "Whether the model draws random numbers or changes its input is not known: {reason}.",
+    "grows": "Memory grows by {size} with each call, as if the model kept its tensors: the peak holds those of "
+    "all calls.",
+    "unused_weights": "Weights of the checkpoint that this model does not take: {count} (first: {first}). Latency "
+    "stands; predictions may not be the checkpoint's.",
+    "quantized": "The checkpoint is quantised ({method}) and random weights are not: its latency is another, and "
+    "predictions would mean nothing.",
+    "stored_dtype": "The checkpoint's weights are stored in {stored}, and this run computes in {dtype}.",
+    "slow_format": "This processor has no fast {dtype}: in float32 a matrix product is {times} times faster here.",
+    "white_sheet": "The picture is transparent, and on white nothing of it can be seen: the model saw a white sheet.",
+    "paused": "This process was stopped for {seconds} while it was timed, as by a machine that sleeps. The calls "
+    "around it are left out, and the timing got its time back.",
     "not_counted": "Earlier processes with other threads, versions or outputs, not counted here: {count}.",
 }
 """Sentences of caveats by their keys. A {name} in a sentence stands for a value."""
 IMPORTANT = (
-    "note", "no_graph", "same_tensor", "not_compared", "separate", "growth", "subnormal", "missing_weights",
+    "note", "no_graph", "same_tensor", "copied_answer", "lazy", "not_compared", "separate", "growth", "subnormal",
+    "draws", "missing_weights", "unused_weights", "quantized", "white_sheet", "slow_format", "given_back", "grows",
     "compiles_itself", "narrow_vectors", "cudagraphs", "fallbacks", "breaks", "bos_twice", "eos_at_end", "not_counted"
 )  # fmt: skip
 """Keys of the caveats that change what a speed-up means, most important first."""
+NOTHING_DONE = ("no_graph", "same_tensor", "copied_answer", "lazy")
+"""Keys of the caveats after which a run has no speed-up: nothing was compiled, or nothing was computed while timed."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ from .outputs import ImageInfo
 
 PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
 """The decoders of Pillow that may run. Pillow has forty more, and its EPS decoder calls Ghostscript."""
+NEARLY_WHITE = 250
+"""A transparent picture whose channels are all above this, once it lies on white, is a white sheet."""
+SHEET = "sheet"
 MAX_ASPECT = 20
 """Largest ratio of the longer side to the shorter. If an image processor scales the shorter side to 513 pixels,
 a picture of 20:1 gets 5 million pixels, and one of 20 000:1 gets 5 billion."""
@@ -47,7 +50,8 @@ def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
     """
     data, name = _read_file(path)
     image, white = _decode(data, name)
-    return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), encode_preview(image), white)
+    sheet, digest = image.info.pop(SHEET, False), hashlib.sha256(data).hexdigest()
+    return image, ImageInfo(name, *image.size, digest, encode_preview(image), sheet, white)
 
 
 def decode(path: Path) -> Image.Image:
@@ -195,10 +199,12 @@ def _other_order(args: Any) -> Any:
 
 
 def _rgb(image: Image.Image) -> Image.Image:
-    if image.has_transparency_data:
+    if transparent := image.has_transparency_data:
         layer = image.convert("RGBA")
         image = Image.new("RGBA", layer.size, "white")
         image.alpha_composite(layer)
     image = image.convert("RGB")
     image.info.clear()
+    if transparent and np.asarray(image).min() > NEARLY_WHITE:
+        image.info[SHEET] = True
     return image

@@ -92,18 +92,25 @@ def resolve(spec: RunSpec, machine: HostInfo) -> RunSpec:
     return placed
 
 
-def less_memory(spec: RunSpec) -> tuple[str, dict[str, Any]]:
+def less_memory(spec: RunSpec, compiled: bool = False, half: str = "") -> tuple[str, dict[str, Any]]:
     """Returns advice after memory ran out, and the options that it changes: ('Try batch size 4.', {'batch_size': 4}).
 
     The dict is empty if only a smaller model can help.
+
+    - `compiled`: whether it ran out in the compiled model, or while it was compiled. Then its mode may be the cause.
+    - `half`: a number format of two bytes that is known to be fast on the device; '' if none is.
     """
+    change: dict[str, Any] = {}
+    if compiled and spec.mode != OPTIONS["mode"].default:  # it keeps memory of CUDA graphs, or tries out kernels
+        change["mode"] = OPTIONS["mode"].default
     if spec.batch_size > 1:
-        size = max(1, spec.batch_size // 4)
-        return f"Try batch size {size}.", {"batch_size": size}
-    if BYTES[spec.dtype] == 4:
-        dtype = "bfloat16" if spec.device == "cpu" else "float16"  # every GPU computes in float16
-        return f"Try dtype {dtype}.", {"dtype": dtype}
-    return "Try a smaller model.", {}
+        change["batch_size"] = max(1, spec.batch_size // 4)
+    elif BYTES[spec.dtype] == 4 and half:
+        change["dtype"] = half
+    if not change:
+        return "Try a smaller model.", {}
+    words = [f"{name.replace('_', ' ')} {value}" for name, value in change.items()]
+    return f"Try {' or '.join(words)}.", change
 
 
 def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from . import stats
-from .caveat import Caveat
+from .caveat import NOTHING_DONE, Caveat
 from .comparison import (
     ASSUMED_FIRST_CALLS,
     WITHIN,
@@ -93,7 +93,12 @@ class RunResult:
 
     @cached_property
     def own_figures(self) -> dict[str, ProcessFigure]:
-        """Times and speed-up of this run's own process alone, by the same keys as `comparisons`."""
+        """Times and speed-up of this run's own process alone, by the same keys as `comparisons`.
+
+        Empty if nothing was compiled, or nothing was computed while it was timed.
+        """
+        if any(caveat.key in NOTHING_DONE for caveat in self.caveats):
+            return {}
         figures: dict[str, ProcessFigure | None] = {}
         if self.eager is not None and self.compiled is not None:
             calls = Pair(self.eager, self.compiled, self.control_times)

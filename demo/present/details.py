@@ -250,6 +250,7 @@ def machine(result: RunResult) -> Part | None:
     gpus = [state.gpu for state in result.machine_states if state.gpu is not None]
     throttled = {reason for gpu in gpus for reason in gpu.throttle_reasons}
     others = _least_to_most((state.foreign_cpu for state in result.machine_states), fmt.percent)
+    host = _least_to_most((state.host_taken for state in result.machine_states), fmt.percent)
     clocks = _least_to_most((gpu.sm_clock_hz for gpu in gpus), lambda clock: f"{clock / 1e6:.0f} MHz")
     timing = result.timing_seconds
     rows = [
@@ -258,6 +259,7 @@ def machine(result: RunResult) -> Part | None:
         ("Versions", libraries, ", ".join(filter(None, [*further, here.compiler, here.platform]))),
         ("Settings in force", in_force, ""),
         ("Processor kept busy by others", others, ""),
+        ("Host taken by others", host, ""),
         ("GPU clock", clocks, ""),
         ("GPU throttled", ", ".join(sorted(throttled)), ""),
         (

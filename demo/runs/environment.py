@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from ..core import limits
-from ..core.cores import APP_VARIABLE
+from ..core.cores import APP_VARIABLE, SPIN_COUNT
 from ..core.program import IN_CHECKOUT, ROOT
 
 NEEDED = """
@@ -24,19 +24,15 @@ NEEDED = """
     HF_HOME HF_HUB_CACHE HF_HUB_OFFLINE HF_ENDPOINT
     TORCH_LOGS TORCHINDUCTOR_CACHE_DIR TRITON_CACHE_DIR PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF
     CUDA_HOME CUDA_PATH CUDA_VISIBLE_DEVICES NVIDIA_TF32_OVERRIDE
-    OMP_NUM_THREADS OMP_WAIT_POLICY GOMP_SPINCOUNT MKL_NUM_THREADS
+    OMP_NUM_THREADS OMP_WAIT_POLICY GOMP_SPINCOUNT MKL_NUM_THREADS GOMP_CPU_AFFINITY KMP_AFFINITY KMP_BLOCKTIME
+    ONEDNN_MAX_CPU_ISA ATEN_CPU_CAPABILITY TORCH_COMPILE_DISABLE TORCHINDUCTOR_MAX_AUTOTUNE TORCHINDUCTOR_FREEZING
+    MALLOC_CONF
     WORTH_COMPILING_PIXELS WORTH_COMPILING_BATCH WORTH_COMPILING_PARAMETERS WORTH_COMPILING_HUB_IDS
 """.split()
 """The variables that Python, torch, compilers, the Hub's library and this program read.
 
 Patterns such as TORCH* would leak secrets: torch writes the values of all names with TORCH or TRITON into its compile
 cache, which later visitors' runs share.
-"""
-SPIN_COUNT = "3000"
-"""How often a waiting OpenMP thread looks for work before it sleeps.
-
-Without this bound all threads spin while one waits for its core. While another program used one of two cores, a call
-of 10 ms took 1.5 s without the bound and 0.05 s with it. On an idle machine the bound costs nothing.
 """
 PR_SET_DUMPABLE = 4
 

@@ -125,7 +125,10 @@ class OngoingRun:
         _log.warning("the worker %s; it printed last: %s", ended, worker.child.last_words() or "nothing")
         change: dict[str, Any] = {}
         if code == -signal.SIGKILL and self.progress.phase != "start" and worker.machine is not None:
-            remedy, change = less_memory(on_machine(self.spec, worker.machine))
+            spec = on_machine(self.spec, worker.machine)
+            # On a CPU nobody has measured whether half formats are fast, and the process that could is gone.
+            half = "float16" if spec.device == "cuda" else ""
+            remedy, change = less_memory(spec, self.progress.phase in ("compile", "time"), half)
             remedy = f"A kill often means that the machine ran out of memory. {remedy}"
         elif self.progress.phase == "start":
             remedy = f"{PROGRAM} doctor says what it needs to start."

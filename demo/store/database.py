@@ -72,14 +72,18 @@ def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
     except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # UnicodeDecodeError: SQLite's message is no text
         if _may_be_damage(error):
             _set_aside_unusable(path, error)
-        reason = (isinstance(error, OSError) and error.strerror) or error
-        if isinstance(error, FileExistsError | NotADirectoryError):
-            reason = "its folder is a file"
-        raise HistoryError(
-            f"Results cannot be {purpose} in {path}: {reason}. Make room on its disk, allow "
-            f"writing there, end the program that holds the file or move the file away, or set {FOLDER_VARIABLE} to "
-            "another folder."
-        ) from error
+        raise cannot(purpose, path, error) from error
+
+
+def cannot(purpose: str, path: Path, error: Exception) -> HistoryError:
+    """Returns the error to raise if results cannot be 'stored', 'read' or 'deleted' in the file, because of `error`."""
+    reason = (isinstance(error, OSError) and error.strerror) or error
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        reason = "its folder is a file"
+    return HistoryError(
+        f"Results cannot be {purpose} in {path}: {reason}. Make room on its disk, allow writing there, end the program "
+        f"that holds the file or move the file away, or set {FOLDER_VARIABLE} to another folder."
+    )
 
 
 def _connect(path: Path) -> sqlite3.Connection:

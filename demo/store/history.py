@@ -7,11 +7,13 @@ Not covered: network file systems on which a `flock` lock does not hold on other
 
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import json
 import logging
 import os
 import sqlite3
+import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -23,13 +25,15 @@ from ..core.measurement import CompileCost
 from ..core.options import BadInput
 from ..core.result import RunResult
 from ..core.result_json import dumps, from_json
-from .database import FOLDER_VARIABLE, HistoryError, SetAside, open_database
+from .database import FOLDER_VARIABLE, PAGE_BYTES, HistoryError, SetAside, cannot, open_database
 from .reruns import NEWEST, StoredRun, compiled_spec, dump_rerun, load_rerun, versions
 
 FILE_NAME = "history.sqlite3"
 MAX_SEARCHED = 10_000
 """How many of the newest results a search looks into."""
 MAX_WORDS = 20
+PROBE_BYTES = 1_000_000
+"""As much as a large result takes."""
 _CACHED_RESULTS = 256
 """How many results stay in memory, so that showing a list again does not compute their intervals again."""
 _SAME_MACHINE = "device_name = :device_name AND torch = :torch"
@@ -76,6 +80,27 @@ class History:
             self._store(result)
         notice, self._notice = self._notice, ""
         return notice or None
+
+    def probe(self) -> None:
+        """Raises HistoryError if a result could not be stored now: it writes as much beside the file, and removes it.
+
+        Nothing is stored. The folder is made if it is not there.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path.parent) as file:
+                file.write(bytes(PROBE_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+            if self.path.exists() and not os.access(self.path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except OSError as error:
+            raise cannot("stored", self.path, error) from error
+        with self._database("read") as database:  # finds a damaged, newer or full file
+            full = "PRAGMA page_count", "PRAGMA max_page_count", "PRAGMA freelist_count"
+            pages, most, free = (database.execute(question).fetchone()[0] for question in full)
+        if (most - pages + free) * PAGE_BYTES < PROBE_BYTES:
+            raise cannot("stored", self.path, OSError(errno.EFBIG, "the file has reached its largest size"))
 
     def _store(self, result: RunResult) -> None:
         row = {"id": result.id, "started_at": result.started_at, **_searched_columns(result)}

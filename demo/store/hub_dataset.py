@@ -1,8 +1,8 @@
 """Pushes each result to a dataset on the Hugging Face Hub, if `WORTH_COMPILING_DATASET` names a dataset.
 
 For a machine whose disk does not last, such as a Space. The app still reads the local history only. No run waits for
-the Hub: results wait in a local folder for the next push.
-Not covered: a disk lost before the next push, and deletion: a result deleted from the history stays in the dataset.
+the Hub: results, and deletions of results, wait in local folders for the next push.
+Not covered: a disk lost before the next push, and the dataset's git history, in which a deleted result stays.
 """
 
 import logging
@@ -10,8 +10,9 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 from ..core.files import replacing
@@ -23,6 +24,11 @@ from .history import History
 
 VARIABLE = "WORTH_COMPILING_DATASET"
 FOLDER = "dataset"
+"""The folder of the files that are pushed."""
+DELETED = "dataset-deleted"
+"""The folder with an empty file DAY/ID for each deleted result whose files the next push deletes in the dataset."""
+RESULT_FILES = ("runs/{}.json", "rows/{}.parquet")
+"""The files of a result, by DAY/ID."""
 EVERY_MINUTES = 5.0
 LAST_PUSH_SECONDS = 10.0
 """How long the end of the program waits for the last push."""
@@ -51,7 +57,8 @@ def open_history() -> Iterator[History]:
 class PushedHistory(History):
     """A history that also pushes its results to a dataset on the Hugging Face Hub, every `EVERY_MINUTES` minutes.
 
-    A result becomes runs/DAY/ID.json and, unless the result is void (`RunResult.void`), rows/DAY/ID.parquet.
+    A result becomes runs/DAY/ID.json and, unless the result is void (`RunResult.void`), rows/DAY/ID.parquet. A result
+    that is deleted here is deleted there by the next push.
     """
 
     def __init__(self, dataset: str) -> None:
@@ -71,6 +78,11 @@ class PushedHistory(History):
             except Exception as error:  # no failure of the dataset may harm the run
                 _log.warning("a result was not prepared for the dataset %s: %s", self.dataset, error)
 
+    def delete(self, ids: Iterable[str]) -> int:
+        ids = list(ids)
+        forget(self, ids)
+        return super().delete(ids)
+
     def close(self) -> None:
         """Pushes the last results. Those that cannot be pushed in time wait for the program's next start."""
         if self._scheduler is None:
@@ -82,9 +94,10 @@ class PushedHistory(History):
         self._scheduler.stop()
 
     def _write(self, result: RunResult) -> None:
-        files = {"runs/{}.json": f"{dumps(result)}\n".encode("utf-8", "backslashreplace")}
+        whole, row = RESULT_FILES
+        files = {whole: f"{dumps(result)}\n".encode("utf-8", "backslashreplace")}
         if not result.void:  # the figures of a void run mean nothing, and no column of a row says so
-            files["rows/{}.parquet"] = export.to_bytes([result], "parquet")
+            files[row] = export.to_bytes([result], "parquet")
         for name, content in files.items():
             path = self.path.parent / FOLDER / name.format(f"{result.started_at[:10]}/{result.id}")
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,11 +105,9 @@ class PushedHistory(History):
                 draft.write(content)
 
     def _connect(self) -> None:
-        import huggingface_hub
-
         while True:
             try:
-                self._scheduler = huggingface_hub.CommitScheduler(
+                self._scheduler = _scheduler_class(self.path.parent / DELETED)(
                     repo_id=self.dataset,
                     repo_type="dataset",
                     folder_path=self.path.parent / FOLDER,
@@ -108,3 +119,41 @@ class PushedHistory(History):
             except Exception as error:
                 _log.warning("results cannot be pushed to the dataset %s yet: %s", self.dataset, error)
                 time.sleep(EVERY_MINUTES * 60)
+
+
+def forget(history: History, ids: Iterable[str]) -> None:
+    """Keeps these results of the history from being pushed. If they were, the next push deletes them in the dataset."""
+    folder, deleted = history.path.parent / FOLDER, history.path.parent / DELETED
+    for result in filter(None, map(history.get, ids if folder.exists() else ())):
+        name = f"{result.started_at[:10]}/{result.id}"
+        for file in RESULT_FILES:
+            (folder / file.format(name)).unlink(missing_ok=True)
+        # Last: a push that begins before would find nothing to delete, and then push the files.
+        (deleted / name).parent.mkdir(parents=True, exist_ok=True)
+        (deleted / name).touch()
+
+
+def _scheduler_class(deleted: Path) -> Any:
+    """Returns a `CommitScheduler` whose pushes first delete the results that are noted in the folder `deleted`."""
+    from huggingface_hub import CommitOperationDelete, CommitScheduler
+
+    class DeletingScheduler(CommitScheduler):
+        def push_to_hub(self) -> Any:
+            notes = [note for note in sorted(deleted.glob("*/*")) if note.is_file()]
+            if notes:
+                names = [note.relative_to(deleted).as_posix() for note in notes]
+                paths = [file.format(name) for name in names for file in RESULT_FILES]
+                # A result that was never pushed is not there, and a commit that deletes what is not there is refused.
+                there = self.api.get_paths_info(self.repo_id, paths, repo_type=self.repo_type)
+                if operations := [CommitOperationDelete(file.path) for file in there]:
+                    self.api.create_commit(
+                        repo_id=self.repo_id,
+                        repo_type=self.repo_type,
+                        operations=operations,
+                        commit_message="Deleted runs",
+                    )
+                for note in notes:
+                    note.unlink(missing_ok=True)
+            return super().push_to_hub()
+
+    return DeletingScheduler

@@ -47,12 +47,17 @@ def compiled_spec(spec: RunSpec) -> RunSpec:
 
 
 def versions(result: RunResult) -> tuple[object, ...]:
-    """Returns what may change the speed: software versions, threads, vector instructions; () if not known."""
+    """Returns what may change the speed: software versions, threads, vector instructions, environment variables.
+
+    () if nothing is known.
+    """
     machine = result.environment
     if machine is None:
         return ()
     names = ("transformers", "threads", "driver", "triton", "python")
-    return *(getattr(machine, name) for name in names), machine.settings.get("instructions")
+    # One entry for both, so that runs stored before variables were known are reruns of those without any.
+    further = [machine.settings[name] for name in ("instructions", "variables") if name in machine.settings]
+    return *(getattr(machine, name) for name in names), "; ".join(further) or None
 
 
 def rerun_of(result: RunResult) -> StoredRun | None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import gradio as gr
 
-from ..core import limits
+from ..core import format as fmt, limits
+from ..core.cores import usable_cores
 from ..core.machine import HostInfo
 from ..core.options import BadInput
 from ..runs.runner import Runner
@@ -115,4 +116,5 @@ def masthead(machine: HostInfo | None, waited: bool = False) -> str:
         obstacles.append(machine.compile_problem)
     if machine is not None and machine.gpu_problem:
         obstacles.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
-    return render("masthead.masthead", machine, waited, space=space, obstacles=obstacles)
+    cores = "" if machine is None or machine.gpu else fmt.count(usable_cores(), "core")
+    return render("masthead.masthead", machine, waited, cores, space=space, obstacles=obstacles)

@@ -12,6 +12,7 @@ from support.own_workload import workload_of
 from support.samples import measurement, ok_result
 
 from demo.backend import caveats, compilation
+from demo.backend.effects import Effects
 from demo.backend.workload import Variant, Variants
 from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import Compilation, CudaGraphs, GraphBreak
@@ -178,7 +179,7 @@ KEPT, X = torch.ones(3), torch.rand(3)
 def repeated(eager: Callable[[], Any], compiled: Callable[[], Any], device: str = "cpu") -> list[str]:
     """The variants whose calls give the same tensor again."""
     workload = dataclasses.replace(workload_of(torch.nn.Linear(3, 3), input=X), device=torch.device(device))
-    found = caveats.of_calls(workload, Variants(Variant(eager, [], None), Variant(compiled, [], None), []))
+    found = caveats.of_calls(workload, Variants(Variant(eager, [], None), Variant(compiled, [], None), []), Effects())
     return [caveat.values["variant"] for caveat in found]
 
 

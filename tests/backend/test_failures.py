@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from demo.backend import failures
+from demo.backend import failures, profiling
 from demo.core import catalog
 from demo.core.options import RunSpec
 from demo.core.result import Failure, RunResult
@@ -25,7 +25,8 @@ def explained(error: Exception, phase: str, spec: RunSpec) -> tuple[str, Failure
     ("status", "phase", "error", "options", "change"),
     [
         ("out_of_memory", "time", MEMORY, {"batch_size": 64}, {"batch_size": 16}),
-        ("out_of_memory", "load", ALLOCATOR, {}, {"dtype": "bfloat16"}),
+        ("out_of_memory", "time", MEMORY, {"mode": "max-autotune"}, {"mode": "default", "dtype": "bfloat16"}),
+        ("out_of_memory", "load", ALLOCATOR, {"mode": "max-autotune"}, {"dtype": "bfloat16"}),
         ("compile_failed", "compile", RuntimeError(), {"fullgraph": True}, {"fullgraph": False}),
         ("compile_failed", "compile", RuntimeError(), {"mode": "lite"}, {"mode": "default"}),
         ("failed", "time", RuntimeError(), {"freezing": True}, {"freezing": False}),
@@ -35,13 +36,20 @@ def explained(error: Exception, phase: str, spec: RunSpec) -> tuple[str, Failure
     ],
 )
 def test_a_remedy_comes_with_the_settings_it_names(
-    status: str, phase: str, error: Exception, options: dict, change: dict
+    status: str, phase: str, error: Exception, options: dict, change: dict, monkeypatch
 ) -> None:
+    monkeypatch.setattr(profiling, "float32_advantage", lambda dtype: 0.5)
     found, failure = explained(error, phase, catalog.make_spec("shapes-vit", **options).on("cpu"))
     assert (found, failure.stage, failure.change) == (status, phase, change)
     for name, value in change.items():
         named = f"{name} {options[name]}" if options.get(name) not in (None, True) else name.replace("_", " ")
         assert str(value) in failure.remedy or named in failure.remedy
+
+
+def test_a_slow_format_is_no_remedy_for_too_little_memory(monkeypatch) -> None:
+    monkeypatch.setattr(profiling, "float32_advantage", lambda dtype: 70.0)
+    _, failure = explained(ALLOCATOR, "warm up", catalog.make_spec("shapes-vit").on("cpu"))
+    assert (failure.remedy, failure.change) == ("Try a smaller model.", {})
 
 
 @pytest.mark.parametrize("error", [NO_ROOM, SafetensorError("incomplete metadata")], ids=["no room", "damaged"])

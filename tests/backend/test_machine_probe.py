@@ -77,15 +77,21 @@ def test_a_gpu_that_torch_has_no_code_for_is_left_alone(built, works, driver, no
 
 
 @pytest.mark.parametrize(
-    ("space", "major", "lines"),
-    [("me/page", 7, True), ("", 7, False), ("me/page", 12, False)],
-    ids=["a Space", "elsewhere", "a newer GPU on a Space"],
+    ("space", "major", "cuda", "lines"),
+    [
+        ("me/page", 7, "13.0", True),
+        ("", 7, "13.0", False),
+        ("me/page", 12, "13.0", False),
+        ("me/page", 7, "12.6", False),
+    ],
+    ids=["a Space", "elsewhere", "a newer GPU on a Space", "has that build"],
 )
-def test_a_space_with_the_usual_torch_is_told_its_two_lines(space, major, lines, driver, no_nvml, monkeypatch) -> None:
+def test_a_space_with_the_usual_torch_is_told_its_lines(space, major, cuda, lines, driver, no_nvml, monkeypatch):
     """Its driver is too old for CUDA 13: torch sees no GPU, although the driver starts."""
     driver.cuDeviceGetAttribute = lambda value, name, device: setattr(value._obj, "value", {75: major, 76: 0}[name])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch, "__version__", "2.13.0+cu130")
+    monkeypatch.setattr(torch.version, "cuda", cuda)
     monkeypatch.setenv("SPACE_ID", space)
     found = machine_probe.gpu_problem()
     assert ("--extra-index-url https://download.pytorch.org/whl/cu126 and torch==2.13.0+cu126" in found) == lines

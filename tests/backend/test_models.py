@@ -135,6 +135,12 @@ OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
         (MODEL, {"architectures": ["ViTModel"]}, "is a ViTModel, which does not do image classification here"),
         (MODEL, UNKNOWN_TYPE, "its config's model_type, 'x'. Choose"),
         (MODEL, LARGE, "is a model of more than 2,000,000,000 parameters"),
+        (
+            PROCESSOR,
+            {"image_mean": [0.5], "image_std": [0.5]},
+            "image_mean has 1, and pictures here have 3",
+        ),
+        (MODEL, {"num_channels": 1}, "the model has 1, and pictures here have 3"),
         (PROCESSOR, {"size": {"height": 64}}, "size must have one of"),
         (PROCESSOR, {"size": {"height": 200_000, "width": 200_000}}, "more than 4096 pixels a side"),
         (PROCESSOR, DIVISOR, "more than 4096 pixels a side"),
@@ -178,6 +184,34 @@ def test_a_missing_weight_that_counts_is_a_caveat(lacking: str, caveats: int, tm
     assert len(state) < len(model.state_dict())
     model.save_pretrained(tmp_path, state_dict=state)
     assert len(load(str(tmp_path)).caveats) == caveats
+
+
+def keys_of(folder: Path, **options: Any) -> dict[str, Any]:
+    found = models.load_model(RunSpec(str(folder), CLASSIFY, **options), CPU).caveats
+    return {caveat.key: caveat.values for caveat in found}
+
+
+def test_weights_that_the_model_does_not_take_are_a_caveat(tmp_path) -> None:
+    model = load(str(tiny_vit.of_any_size(tmp_path))).model
+    more = {f"classifier.{name}": torch.ones(1) for name in ("lora_A.weight", "weight_scale_inv", "position_ids")}
+    model.save_pretrained(tmp_path, state_dict=model.state_dict() | more)
+    assert keys_of(tmp_path) == {"unused_weights": {"count": 2, "first": "classifier.lora_A.weight"}}
+
+
+@pytest.mark.parametrize(
+    ("entries", "options", "keys"),
+    [
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, {"weights": "random"}, ["quantized"]),
+        ({"dtype": "bfloat16"}, {}, ["stored_dtype"]),
+        ({"torch_dtype": "float16"}, {}, ["stored_dtype"]),
+        ({"dtype": "bfloat16"}, {"dtype": "bfloat16"}, []),
+        ({"dtype": "float32"}, {}, []),
+    ],
+)
+def test_a_checkpoint_in_another_format_than_the_run_is_told(
+    entries: dict[str, Any], options: dict[str, Any], keys: list[str], tmp_path
+) -> None:
+    assert list(keys_of(Path(changed_copy(tmp_path, MODEL, **entries)), **options)) == keys
 
 
 @pytest.mark.parametrize(("name", "kind"), [("mask2former-swin-tiny-coco-instance", "instance"), ("my-own", None)])

@@ -107,6 +107,34 @@ def test_on_a_gpu_the_host_is_watched(waited, stolen, taken, clock, monkeypatch,
     assert observer.samples[0].host_taken == (None if taken is None else pytest.approx(taken))
 
 
+@pytest.mark.parametrize(
+    ("usual", "block", "worked", "stopped"),
+    [
+        pytest.param(0.1, 20.1, 0.1, 20.0, id="stopped"),
+        pytest.param(0.1, 20.1, 19.0, 0.0, id="worked all the time"),
+        pytest.param(0.1, 1.0, 0.1, 0.0, id="a short wait"),
+        pytest.param(6.0, 20.0, 0.1, 0.0, id="a slow model"),
+    ],
+)
+def test_a_stop_of_the_process_is_told_from_work(
+    usual: float, block: float, worked: float, stopped: float, clock: SimpleNamespace, monkeypatch
+) -> None:
+    used = [0.0]
+    monkeypatch.setattr(monitor.time, "process_time", lambda: used[0])
+    observer = monitor.Observer(CPU)
+    for seconds, work in ((usual, usual), (block, worked), (usual, usual)):
+        clock.pass_time(seconds, 2.0 if seconds == block else 0.0)  # what others did in a stop is nobody's fault
+        used[0] += work
+        found = observer.pause()
+        if seconds == block:
+            assert found == pytest.approx(stopped)
+        else:
+            assert found == 0.0
+    assert observer.seconds == pytest.approx(2 * usual + block - stopped)
+    observer.sample()
+    assert stopped == 0 or observer.samples[-1].foreign_cpu == pytest.approx(0.0)
+
+
 def test_on_a_gpu_cores_do_not_matter(clock: SimpleNamespace, monkeypatch) -> None:
     monkeypatch.setattr(monitor.Nvml, "of", lambda device: None)
     observer = monitor.Observer(torch.device("cuda"))

@@ -15,6 +15,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from demo.backend import parity
+from demo.backend.effects import Effects
 from demo.core.outputs import Parity
 
 BASE = torch.linspace(-2, 2, 100)
@@ -89,6 +90,68 @@ def test_the_verdict_on_outputs_of_every_kind(eager: Any, compiled: Any, given: 
     found = compare(eager, compiled, **given)
     assert found.verdict == verdict
     assert "nan" not in found.reason and "inf " not in found.reason
+
+
+@pytest.mark.parametrize(
+    ("effects", "again", "compiled", "verdict", "words"),
+    [
+        pytest.param(Effects(draws=True), BASE, BASE + 0.1, "not comparable", "draws random numbers", id="with a seed"),
+        pytest.param(Effects(draws=True), BASE + 1, BASE, "not comparable", "draws random numbers", id="without one"),
+        pytest.param(
+            Effects(draws=True), BASE, BASE[:50], "not comparable", "draws random numbers", id="of other shape"
+        ),
+        pytest.param(Effects(draws=True), BASE, BASE + 5e-4, "match", "within", id="within the tolerance"),
+        pytest.param(Effects(state=("n",)), BASE + 1, BASE, "not comparable", "changes its own n", id="a counter"),
+        pytest.param(Effects(inputs=("x",)), BASE + 1, BASE, "not comparable", "its input x", id="its input"),
+        pytest.param(Effects(), BASE + 1, BASE, "not comparable", "reason that is not known", id="for no known reason"),
+        pytest.param(Effects(inputs=("x",)), BASE, BASE + 0.1, "differ", "away from", id="given back, and wrong"),
+    ],
+)
+def test_why_eager_does_not_repeat_itself(
+    effects: Effects, again: torch.Tensor, compiled: torch.Tensor, verdict: str, words: str
+) -> None:
+    found = parity.compare(BASE, again, compiled, "float32", lambda _: BASE, effects=effects)
+    assert found.verdict == verdict and words in found.reason
+
+
+def test_the_largest_error_counts_integers() -> None:
+    found = compare([BASE, torch.arange(3)], [BASE, torch.tensor([0, 1, 9])])
+    assert found.verdict == "differ" and found.max_abs_error == 7
+
+
+class Rows(nn.Module):
+    """Hands rows of different lengths from layer to layer, as a padded TransformerEncoder does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = torch.nested.nested_tensor([x, x[:1]])
+        return self.second(self.first(rows)).to_padded_tensor(0.0)
+
+
+def test_layers_that_return_nested_tensors_are_moved_too() -> None:
+    reference = parity.float64_reference(workload_of(Rows(), x=torch.ones(3, 4)), None)
+    exact, moved = reference(0), reference(2**-7)
+    assert 0 < float((moved - exact).abs().max()) < 0.1
+
+
+class Experts(nn.Linear):
+    implementation = "grouped_mm"
+
+    def set_experts_implementation(self, name: str) -> None:
+        self.implementation = name
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.implementation == "grouped_mm" and x.dtype == torch.float64:
+            raise RuntimeError("Expected inputs of BF16 type")
+        return super().forward(x)
+
+
+def test_a_mixture_of_experts_has_a_reference() -> None:
+    reference = parity.float64_reference(workload_of(Experts(2, 2), x=torch.ones(2)), None)
+    assert reference(0).dtype == torch.float64
 
 
 def test_a_reference_that_fails_leaves_the_question_open() -> None:

@@ -62,6 +62,25 @@ def test_calls_alternate_with_a_control_between(half: int, iterations: int, orde
     assert samples.measurement("control").blocks_apart == (3 if half == 1 else 1)
 
 
+def test_calls_around_a_stop_of_the_process_are_dropped() -> None:
+    """The third block is stopped for 20 s, which the simulated clock adds to its last call."""
+    clock, ended = SimulatedClock(), []
+
+    def on_block_end(samples: timing.Samples) -> float:
+        ended.append(samples.blocks)
+        if len(ended) != 3:
+            return 0.0
+        samples.eager[-1] += 20.0
+        clock.seconds += 20.0
+        return 20.0
+
+    samples = timing.time_interleaved(eager, compiled, clock, timing.Plan(max_seconds=3.0), 5, on_block_end)
+    assert ended[:4] == [1, 2, 3, 3] and max(samples.eager + samples.control) < 1
+    assert len(samples.eager) == len(samples.compiled) == 10 * samples.blocks
+    undisturbed = run(SimulatedClock(), timing.Plan(max_seconds=3.0))
+    assert samples.seconds == pytest.approx(undisturbed.seconds, abs=0.5)
+
+
 @pytest.mark.parametrize(("half", "settling"), [(2, 1), (5, 2), (6, 3), (20, 6)])
 def test_the_first_calls_after_a_switch_are_not_counted(half: int, settling: int):
     class Switching(SimulatedClock):

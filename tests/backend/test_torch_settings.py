@@ -1,6 +1,7 @@
 """The options that are set in torch, and the settings that are read back."""
 
 import dataclasses
+import os
 from unittest.mock import Mock
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from support.own_workload import SCENE
 
 from demo.backend import models, tasks, torch_settings, workload
-from demo.core import catalog
+from demo.core import catalog, cores
 from demo.core.options import BadInput, RunSpec
 
 
@@ -47,7 +48,8 @@ def test_what_is_in_force_is_read_back_from_the_model(channels_last: bool, atten
     loaded = tasks.load(spec(**options), SCENE)
     with torch.compiler.config.patch(cache_key_tag="avx2"):
         in_force = torch_settings.in_force(loaded.model, loaded.batch)
-    assert in_force == {
+    assert in_force | {"variables": ""} == {
+        "variables": "",  # of this test's process
         "attention": attention,
         "memory format": "channels last" if channels_last else "contiguous",
         "weights": "bfloat16",
@@ -55,6 +57,37 @@ def test_what_is_in_force_is_read_back_from_the_model(channels_last: bool, atten
         "spinning": "OMP_WAIT_POLICY=passive, GOMP_SPINCOUNT=3000",
         "instructions": f"{torch.backends.cpu.get_cpu_capability()}, compiled for avx2",
     }
+
+
+SET = {
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "TORCHINDUCTOR_MAX_AUTOTUNE": "1",
+    "LD_PRELOAD": "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4",
+    "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync",
+    "NVIDIA_TF32_OVERRIDE": "0",
+}
+MOVES_NONE = {
+    "TORCHINDUCTOR_CACHE_DIR": "/home/me/cache",
+    "TORCHINDUCTOR_REDIS_URL": "redis://me:secret@host",
+    "CUDA_HOME": "/usr/local/cuda",
+    "CUDA_VISIBLE_DEVICES": "0",
+    "TORCH_LOGS": "graph_breaks",
+    "HF_TOKEN": "hf_secret",
+    "GOMP_SPINCOUNT": cores.SPIN_COUNT,
+    "NUMBER_OMP_THREADS": "2",
+}
+
+
+def test_variables_that_move_speed_stand_with_the_result(monkeypatch) -> None:
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in (SET | MOVES_NONE).items():
+        monkeypatch.setenv(name, value)
+    found = torch_settings.in_force(torch.nn.Linear(2, 2), {"x": torch.ones(2)})["variables"]
+    assert found == ", ".join(f"{name}={value.rpartition('/')[2]}" for name, value in sorted(SET.items()))
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    assert "GOMP_SPINCOUNT=7" in torch_settings.speed_variables()
 
 
 def test_a_sparse_input_has_no_memory_format() -> None:

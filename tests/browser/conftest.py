@@ -91,7 +91,7 @@ def idle_machine() -> Iterator[None]:
 
 @pytest.fixture
 def shots(tmp_path: Path) -> Path:
-    """The folder for screenshots: WORTH_COMPILING_SCREENSHOTS, else one that pytest removes."""
-    folder = Path(os.environ.get("WORTH_COMPILING_SCREENSHOTS") or tmp_path)
+    """The folder for screenshots: SCREENSHOTS_FOLDER, else one that pytest removes."""
+    folder = Path(os.environ.get("SCREENSHOTS_FOLDER") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

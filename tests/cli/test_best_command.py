@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import signal
 
 import pytest
+from support.command_line import SIGNALS, quick, stop
 from support.fake_runner import FakeRunner, measured
 from support.samples import failed_result
 
@@ -48,3 +50,12 @@ def test_no_answer_is_exit_code_1(runner: FakeRunner, capsys) -> None:
     runner.answer = lambda spec, image: failed_result(spec=spec)
     assert main(["best"]) == 1
     assert "no way could be compared" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS, ids=["Ctrl-C", "SIGTERM"])
+def test_a_stopped_search_prints_its_table(number: signal.Signals, code: int, tmp_path) -> None:
+    process = quick(tmp_path, "best", QUICK_SECONDS="2")
+    out, err = stop(process, number, after="So far")
+    assert process.returncode == code and "Traceback" not in err
+    assert "Stopped. " in out and "The same command goes on." in out and "Speed-up over eager" in out
+    assert "Stopped. What is done is stored" in err

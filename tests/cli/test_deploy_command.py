@@ -144,6 +144,21 @@ def test_a_space_gets_the_torch_that_suits_its_hardware(hardware: str, torch: st
         hub.has(hardware=hardware)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--hardware", "t4-small"], f"torch: in requirements.txt:\n{FOR_CUDA_12}\n"),
+        (["--hardware", "cpu-basic"], "torch: in requirements.txt:\ntorch==2.13.0\n"),
+        ([], f"torch: on t4, l4, a10g, a100, h100 these two lines, in requirements.txt:\n{FOR_CUDA_12}\n"),
+    ],
+    ids=["T4", "CPU", "not named"],
+)
+def test_a_dry_run_prints_the_lines_of_torch(options: list[str], words: str, tree: Path, hub: Hub, capsys) -> None:
+    (tree / "requirements.txt").write_bytes(b"gradio\ntorch==2.13.0\ntransformers==5\n")
+    assert hub.deploy("--dry-run", *options) == []
+    assert words in capsys.readouterr().out.replace("\n  ", "\n")
+
+
 def test_a_space_with_something_else_is_left_as_it_is(tree: Path, hub: Hub, capsys) -> None:
     hub.has([*NEW, "chat.py"])
     assert main(["deploy", "me/chat", "--private", "--hardware", "l4x1"]) == BAD_INPUT

@@ -1,6 +1,7 @@
 """The doctor meets machines that lack something."""
 
 import dataclasses
+import errno
 import json
 import subprocess
 from types import SimpleNamespace
@@ -56,7 +57,7 @@ def test_the_checks_of_a_gpu_decide_the_exit_code(monkeypatch) -> None:
     run = Mock(return_value=SimpleNamespace(returncode=1))
     monkeypatch.setattr(subprocess, "run", run)
     assert main(["doctor", "--gpu"]) == 1
-    assert run.call_args.args[0][1:] == ["-m", "demo.backend.gpu_check"]
+    assert run.call_args.args[0][1:] == ["-P", "-m", "demo.backend.gpu_check"]
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,33 @@ def test_what_a_real_compile_says_is_the_problem(code: str, problems: list[str],
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(doctor_command, "child_process", lambda _: child_process("compile_for_real"))
     assert doctor_command.compile_problems() == problems
+
+
+@pytest.mark.parametrize(
+    ("break_it", "words"),
+    [
+        (lambda folder: folder.write_text(""), "its folder is a file"),
+        (lambda folder: (folder.mkdir(), (folder / "history.sqlite3").write_text("x" * 9999)), "was damaged"),
+    ],
+    ids=["no folder", "damaged"],
+)
+def test_the_doctor_says_whether_results_can_be_stored(break_it, words, machine, data_folder, capsys) -> None:
+    machine(MACHINE)
+    break_it(data_folder)
+    assert main(["doctor"]) == 1
+    assert words in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_doctor_finds_a_full_disk_without_storing_anything(machine: Any, data_folder, monkeypatch, capsys) -> None:
+    machine(MACHINE)
+    monkeypatch.setattr("os.fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    assert main(["doctor", "--json"]) == 1
+    assert "Results cannot be stored in" in (problem := json.loads(capsys.readouterr().out)["problems"][0])
+    assert "No space left on device. Make room" in problem and list(data_folder.iterdir()) == []
+
+
+def test_the_doctor_says_what_it_does(machine: Any, capsys) -> None:
+    machine(MACHINE)
+    main(["doctor"])
+    steps = capsys.readouterr().err.splitlines()
+    assert steps[0] == "Starting a process with torch ..." and len(steps) == 4

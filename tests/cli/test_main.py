@@ -14,7 +14,7 @@ from support.command_line import EXAMPLE, ROOT, RUN, python
 from support.samples import ok_result
 
 from demo.cli.main import main, parser
-from demo.core import catalog
+from demo.core import catalog, limits
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.store.published import current_commit
 
@@ -77,6 +77,21 @@ def test_bad_input_is_one_sentence_and_exit_2(fake: Any, capsys, arguments: list
     assert out == ""
     assert err.count("\n") == 1 and words in err and err.endswith((".\n", "?\n"))
     assert runner.runs == []
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("WORTH_COMPILING_FILE_MB", "unset this environment variable."),
+        ("WORTH_COMPILING_TIMEOUTS", "Did you mean 'WORTH_COMPILING_TIMEOUT'?"),
+        ("WORTH_COMPILING_BATCHSIZE", "Did you mean 'WORTH_COMPILING_BATCH'?"),
+    ],
+)
+def test_a_setting_that_does_not_exist_is_refused(name: str, meant: str, monkeypatch, capsys) -> None:
+    monkeypatch.setenv(name, "1")
+    limits.current.cache_clear()
+    assert main(["list"]) == 2
+    assert capsys.readouterr().err.endswith(f"{meant}\n")
 
 
 def test_the_bare_command_has_an_example_that_can_be_parsed(capsys) -> None:

@@ -1,11 +1,13 @@
 """`run`: what is asked, what is printed, how a signal ends it. A fake runner stands in for the real one."""
 
 import dataclasses
+import signal
 from typing import Any
 
 import pytest
-from support.command_line import RUN
-from support.samples import MACHINE, failed_result, measurement, ok_result
+from support.command_line import RUN, SIGNALS, quick, stop
+from support.samples import MACHINE, failed_result, ok_result
+from support.worker_processes import processes_with, wait_until
 
 from demo.cli.main import main
 from demo.core import catalog
@@ -85,25 +87,52 @@ def test_the_runner_gets_the_spec(fake: Any) -> None:
     assert runner.runs == [typed, RunSpec("shapes-gemma", TEXT_GENERATION, prompt=catalog.PROMPT)]
 
 
-def test_ctrl_c_closes_the_run_with_130(fake: Any, capsys) -> None:
-    runner = fake(KeyboardInterrupt())
-    assert main(RUN) == 130
-    assert runner.closed and "Cancelled" in capsys.readouterr().err
+@pytest.mark.parametrize(("number", "code"), SIGNALS, ids=["Ctrl-C", "SIGTERM"])
+def test_a_stopped_run_says_what_was_measured(number: signal.Signals, code: int, tmp_path) -> None:
+    process = quick(tmp_path, *RUN, "--at-least", "9", FAULT="hangs while timing")
+    out, err = stop(process, number, after="time")
+    assert process.returncode == code and "Traceback" not in err
+    measured = "Measured so far: eager 2.00 ms, compiled 1.00 ms, speed-up 2.00× (1.90 to 2.10×).\n"
+    assert err.startswith(f"Cancelled. {measured}Stored as ") and "Cancelled while timing." in out
+    assert [one.status for one in History(tmp_path / "history.sqlite3").all()] == ["cancelled"]
+    wait_until(lambda: not processes_with(str(tmp_path)), 5)
+
+
+def test_a_run_that_is_stopped_after_its_answer_prints_it(tmp_path) -> None:
+    process = quick(tmp_path, *RUN, FAULT="after its answer it hangs")
+    out, err = stop(process, signal.SIGTERM, after="check")
+    assert process.returncode == 143 and "2.0× faster" in out and "Cancelled" not in out + err
+
+
+def test_repeats_that_are_stopped_print_the_answer_of_those_before(tmp_path) -> None:
+    faults = {"FAULT": "speed-ups 2", "CHILD_FILE": str(tmp_path / "played")}  # the second process has no answer
+    process = quick(tmp_path, *RUN, "--repeats", "2", **faults)
+    out, err = stop(process, signal.SIGINT, after="run 2 of 2")
+    assert process.returncode == 130 and "2.0× faster" in out
+    assert "Cancelled. Measured so far: nothing.\nThe answer of the run before it, of 2 that were asked for:" in err
+
+
+NEAR = {"parity": Parity("not comparable", 0.001, "Much rounding.")}
 
 
 @pytest.mark.parametrize(
-    ("changes", "bound", "code", "words"),
+    ("changes", "options", "code", "words"),
     [
-        ({}, "1.9", 0, "Passed: the speed-up is at least 1.99×, asked 1.9×."),
-        ({}, "2.0", 1, "Failed: the speed-up is at least 1.99×, asked 2×."),
-        ({"compiled": measurement(0.004)}, "1.05", 1, "Failed: the speed-up is at least 0.50×, asked 1.05×."),
-        ({"parity": Parity("differ", 1.0, "")}, "1.05", 1, "Failed: the speed-up is not known, asked 1.05×."),
-        ({"compiled": None}, "1.05", 1, "Failed: the speed-up is not known, asked 1.05×."),
-        ({"parity": Parity("not comparable", None, "")}, "1.05", 1, "Failed: the speed-up is not known, asked 1.05×."),
+        ({}, "1.9", 0, "Passed: the speed-up is 1.993 to 2.007×, asked 1.9×."),
+        ({}, "3", 1, "Failed: the speed-up is 1.993 to 2.007×, asked 3×."),
+        ({"parity": Parity("differ", 1.0, "")}, "1.05", 1, "Failed: the outputs of eager and compiled differ"),
+        ({"parity": Parity("not comparable", None, "")}, "3", 1, "Failed: the speed-up is"),
+        ({}, "2.0", 3, "Undecided: the speed-up is 1.993 to 2.007×, asked 2×."),
+        ({"compiled": None}, "1.05", 3, "Undecided: the speed-up is not known, asked 1.05×."),
+        ({"parity": Parity("not comparable", None, "")}, "1.05", 3, "nobody knows whether the outputs agree"),
+        (NEAR, "1.05", 3, "nobody knows whether the outputs agree"),
+        ({}, "2.0 --undecided pass", 0, "Passed: the speed-up is 1.993 to 2.007× (--undecided pass), asked 2×."),
+        ({}, "2.0 --undecided fail", 1, "Failed: the speed-up is 1.993 to 2.007× (--undecided fail), asked 2×."),
+        ({}, "3 --undecided pass", 1, "Failed: the speed-up is 1.993 to 2.007×, asked 3×."),
+        (NEAR, "1.05 --undecided pass", 0, "nobody knows whether the outputs agree (--undecided pass)"),
     ],
-    ids=["beyond the bound", "its near end is not", "slower", "other outputs", "no speed-up", "outputs not compared"],
 )
-def test_a_build_fails_unless_the_speed_up_is_known(changes: Any, bound: str, code: int, words: str, fake: Any, capsys):
+def test_a_gate_has_three_ends(changes: Any, options: str, code: int, words: str, fake: Any, capsys) -> None:
     fake(ok_result(**changes))
-    assert main([*RUN, "--at-least", bound]) == code
+    assert main([*RUN, "--at-least", *options.split()]) == code
     assert words in capsys.readouterr().err

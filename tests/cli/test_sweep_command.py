@@ -1,34 +1,23 @@
 """The command `sweep`: what it says and what it writes."""
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
-from support.command_line import ROOT
+from support.command_line import SIGNALS, quick, stop
+from support.samples import ok_result
 
 from demo.cli.main import main, parser
 from demo.cli.sweep_command import grid_specs
-from demo.store.history import FOLDER_VARIABLE, History
+from demo.store.history import History, HistoryError
 
-
-def start(data: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.quick_sweep", "sweep", "--checkpoint", "shapes-vit", *arguments],
-        env={**os.environ, FOLDER_VARIABLE: str(data), **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
+VIT = ("sweep", "--checkpoint", "shapes-vit")
 
 
 def sweep(data: Path, *arguments: str) -> tuple[str, str]:
     """The standard output and the standard error of a sweep that ends well."""
-    process = start(data, *arguments)
+    process = quick(data, *VIT, *arguments)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     return out, err
@@ -95,14 +84,27 @@ def test_a_byte_order_mark_is_no_part_of_a_grid(encoding: str, tmp_path) -> None
     ]
 
 
-def test_ctrl_c_ends_a_sweep_whose_cells_are_stored(tmp_path) -> None:
-    process = start(tmp_path, "--fresh", "--cache", "empty", "--batch-size", "1,2,3", QUICK_SECONDS="2")
-    while not process.stderr.readline().startswith("[1/3]"):
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    err = process.communicate(timeout=60)[1]
-    assert process.returncode == 130 and "Traceback" not in err and "Stopped. What is done is stored.\n" in err
-    assert "ok" in [one.status for one in History(tmp_path / "history.sqlite3").all()]
+@pytest.mark.parametrize(("number", "code"), SIGNALS, ids=["Ctrl-C", "SIGTERM"])
+def test_a_stopped_sweep_writes_the_table_of_what_is_done(number: signal.Signals, code: int, tmp_path) -> None:
+    out, text = tmp_path / "table.csv", tmp_path / "table.md"
+    files = ("--out", str(out), "--export-markdown", str(text))
+    (tmp_path / "hold").touch()  # cells above batch size 3 wait for its end
+    process = quick(tmp_path, *VIT, "--batch-size", "1,4,5", *files, QUICK_HOLD=str(tmp_path / "hold"))
+    table, err = stop(process, number, after="[1/3]")
+    assert process.returncode == code and "Traceback" not in err
+    assert err.endswith("Stopped. What is done is stored, and another start goes on from there.\n")
+    assert [line.split()[-2] for line in table.splitlines()[1:2]] == ["2.0×"] and table.count("not run") == 2
+    assert len(out.read_text().splitlines()) == 1 + 1 and "2.0×" in text.read_text()
+    stored = {one.status for one in History(tmp_path / "history.sqlite3").all()}
+    assert "ok" in stored <= {"ok", "cancelled"}  # the second may not have begun
+
+
+def test_a_sweep_that_breaks_writes_its_table(tmp_path, monkeypatch, fake, capsys) -> None:
+    fake(ok_result())
+    monkeypatch.setattr("demo.cli.terminal.follow", Mock(side_effect=HistoryError("The disk is gone.")))
+    out = tmp_path / "table.csv"
+    assert main([*VIT, "--out", str(out)]) == 1
+    assert out.exists() and capsys.readouterr().err.endswith("The disk is gone.\n")
 
 
 def test_a_sweep_writes_its_tables(tmp_path) -> None:

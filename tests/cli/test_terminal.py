@@ -3,19 +3,21 @@
 import dataclasses
 import io
 import re
+import threading
 
 import pytest
 from support.command_line import Terminal
 from support.samples import ENVIRONMENT, failed_result, full_result, ok_result, text_result
 
-from demo.cli.terminal import ProgressLine, progress_text, report, summary
+from demo.cli.terminal import ProgressLine, follow, progress_text, report, summary
 from demo.core.caveat import Caveat
 from demo.core.outputs import Predictions
 from demo.core.progress import Progress
 from demo.core.result import RunResult
+from demo.sweep.run_grid import Timing
 
 EVERYTHING = full_result(
-    caveats=(Caveat("no_graph"), Caveat("wide", {"calls": "eager 12 %"})), without_breaks=ok_result().speedup
+    caveats=(Caveat("compiles_itself"), Caveat("wide", {"calls": "eager 12 %"})), without_breaks=ok_result().speedup
 )
 
 
@@ -24,6 +26,12 @@ EVERYTHING = full_result(
 )
 def test_a_summary_has_twelve_lines_at_most(result: RunResult) -> None:
     assert 3 <= len(summary(result).splitlines()) <= 12
+
+
+@pytest.mark.parametrize(("device", "end"), [("cpu", "Example CPU, 2 cores"), ("cuda", "Example CPU")])
+def test_a_processor_stands_with_its_cores(device: str, end: str) -> None:
+    result = ok_result(spec=ok_result().spec.on(device))
+    assert summary(result).splitlines()[0].endswith(f" · {end}")
 
 
 def test_colours_mark_the_variants_and_the_answer() -> None:
@@ -77,3 +85,20 @@ def test_progress_has_the_figures_so_far() -> None:
     progress = Progress("time", 0.42, 3.2, 12.0, "", 0.00147, 0.00102, repeat=2, repeats=3)
     text = " 42 %  run 2 of 3 · time · 3.2 s, about 10 s left · eager 1.47 ms, compiled 1.02 ms"
     assert progress_text(progress) == text
+
+
+def test_a_long_phase_gives_signs_of_life(monkeypatch) -> None:
+    stream = io.StringIO()
+    line = ProgressLine(stream)
+    line.show(Progress("compile", 0.5, 1.0))
+    line.show(Progress("compile", 0.5, 2.0))
+    monkeypatch.setattr("demo.cli.terminal.SIGN_OF_LIFE_SECONDS", -1)
+    line.show(Progress("compile", 0.5, 31.0))
+    assert [text.split()[4] for text in stream.getvalue().splitlines()] == ["1.0", "31"]
+
+
+@pytest.mark.parametrize(("expected", "said"), [(0.0, 1), (1e9, 0), (None, 0)])
+def test_a_sweep_says_once_that_it_takes_longer(expected: float | None, said: int, capsys) -> None:
+    events = (Timing(0, Progress("compile", 0.5, 1.0)) for _ in range(3))
+    follow(events, str, threading.Event(), goes_on=True, expected_seconds=expected)
+    assert capsys.readouterr().err.count("This takes longer than about 1 s, as it was estimated") == said

@@ -161,6 +161,24 @@ def test_a_mutated_picture_is_read_or_refused(kind: str, place: float, value: by
         assert read_picture(tmp_path / "picture.png")[0].mode == "RGB"
 
 
+HALF_CLEAR = pixels("RGBA", (255, 255, 255, 255), (0, 0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("image", "sheet"),
+    [
+        pytest.param(pixels("RGBA", (200, 0, 0, 0), (0, 0, 200, 0)), True, id="wholly transparent"),
+        pytest.param(HALF_CLEAR, True, id="white on nothing"),
+        pytest.param(pixels("LA", (0, 1), (90, 0)), True, id="hardly visible"),
+        pytest.param(pixels("RGBA", (200, 0, 0, 0), (0, 0, 200, 255)), False, id="half transparent"),
+        pytest.param(pixels("RGB", WHITE, WHITE), False, id="a white picture"),
+    ],
+)
+def test_a_transparent_picture_of_which_nothing_is_left_is_noted(image: Image.Image, sheet: bool, tmp_path) -> None:
+    image.save(tmp_path / "a.png")
+    assert read_picture(tmp_path / "a.png")[1].transparent == sheet
+
+
 def test_a_rotated_photograph_comes_out_upright(tmp_path) -> None:
     lying = Image.Exif()
     lying[ExifTags.Base.Orientation] = 6

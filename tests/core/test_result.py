@@ -9,7 +9,7 @@ import pytest
 from support.samples import BOXES, SEGMENTS, failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core import stats
-from demo.core.caveat import note
+from demo.core.caveat import NOTHING_DONE, Caveat, note
 from demo.core.comparison import ASSUMED_FIRST_CALLS, ProcessFigure, ProcessResult, Spread
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost, Measurement, Profile, StartUp
@@ -77,6 +77,13 @@ def test_processes_differ_more_where_eager_waits_for_its_host(busy: float | None
     one = on_gpu(busy)
     two = dataclasses.replace(one, earlier=(ProcessResult("1", one.own_figures),), spread=one.assumed_spread)
     assert two.speedup.basis == "repeats" and (two.speedup.half_width > wide) == (wide > 0.1)
+
+
+@pytest.mark.parametrize("key", NOTHING_DONE)
+def test_a_run_in_which_nothing_was_done_has_no_speedup(key: str) -> None:
+    result = ok_result(caveats=(Caveat(key, {"variant": "eager", "kind": "Lazy"}),))
+    assert result.speedup is None and result.break_even(1.0) is None and result.as_processes() == ()
+    assert result.latencies.keys() == {"eager", "compiled"}
 
 
 def test_a_run_that_recompiled_while_timing_has_no_verdict() -> None:

@@ -31,6 +31,7 @@ reserved 744 MB 648 MB
 Whole request 19.4 ms 13.3 ms
 A whole request: 1.46×
 Processor kept busy by others: 2.0 %
+Host taken by others: 12 %
 GPU clock: 1350 MHz to 1410 MHz
 GPU throttled: thermal"""
 
@@ -46,7 +47,7 @@ def compiled(**changes: Any) -> RunResult:
 def test_every_figure_of_a_full_result_has_its_line(line: str) -> None:
     warm = CompileCost(3.4, {"dynamo": 2.2}, "20261121T093100-0f0f10")
     result = compiled(warm=warm, fallbacks=(GraphBreak("too often", "file.py:5 in g"), GraphBreak("a loop", "")))
-    hot = HostSample(3.0, 0.02, GpuSample(None, None, ("thermal",), 1))
+    hot = HostSample(3.0, 0.02, GpuSample(None, None, ("thermal",), 1), None, 0.12)
     assert line in plain(markdown.of_run(dataclasses.replace(result, machine_states=(*result.machine_states, hot))))
 
 

@@ -11,10 +11,11 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from huggingface_hub import CommitScheduler, HfApi
+from huggingface_hub import CommitOperationDelete, CommitScheduler, HfApi
 from pyarrow import parquet
 from support.samples import failed_result, ok_result, text_result
 
+from demo.cli.main import main
 from demo.core.measurement import Compilation
 from demo.core.options import BadInput
 from demo.core.result_json import from_json
@@ -35,6 +36,7 @@ class Hub(HfApi):
     def __init__(self) -> None:
         super().__init__()
         self.files: dict[str, bytes] = {}
+        self.commits: list[list[str]] = []
         self.created: dict[str, Any] = {}
 
     def create_repo(self, **options: Any) -> Any:
@@ -42,14 +44,27 @@ class Hub(HfApi):
         return SimpleNamespace(repo_id=options["repo_id"])
 
     def create_commit(self, operations: list[Any], **_: Any) -> Any:
-        self.files |= {one.path_in_repo: one.path_or_fileobj.read() for one in operations}
+        self.commits.append([f"{type(one).__name__} {one.path_in_repo}" for one in operations])
+        for one in operations:
+            if isinstance(one, CommitOperationDelete):
+                del self.files[one.path_in_repo]
+            else:
+                self.files[one.path_in_repo] = one.path_or_fileobj.read()
+
+    def get_paths_info(self, repo_id: str, paths: Any, **_: Any) -> Any:
+        return [SimpleNamespace(path=path) for path in paths if path in self.files]
 
 
 @contextmanager
-def scheduled_by(scheduler: Callable[..., Any]) -> Iterator[History]:
-    """The history with this in the place of `CommitScheduler`."""
+def scheduled_by(api: Callable[[], HfApi]) -> Iterator[History]:
+    """The history with a `CommitScheduler` that uses the API that `api` returns."""
+
+    class Scheduler(CommitScheduler):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options, hf_api=api())
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("huggingface_hub.CommitScheduler", scheduler)
+        patch.setattr("huggingface_hub.CommitScheduler", Scheduler)
         with hub_dataset.open_history() as history:
             yield history
 
@@ -57,7 +72,7 @@ def scheduled_by(scheduler: Callable[..., Any]) -> Iterator[History]:
 @contextmanager
 def connected(hub: Hub) -> Iterator[History]:
     """The history, once it is connected to this Hub."""
-    with scheduled_by(lambda **options: CommitScheduler(**options, hf_api=hub)) as history:
+    with scheduled_by(lambda: hub) as history:
         assert isinstance(history, hub_dataset.PushedHistory)
         history.connecting.join(20)
         yield history
@@ -90,7 +105,7 @@ def test_a_result_is_pushed_whole() -> None:
 
 
 def test_what_was_not_pushed_is_pushed_by_the_next_program(caplog) -> None:
-    def unreachable(**_: Any) -> Any:
+    def unreachable() -> Any:
         raise ConnectionError("no way to the Hub")
 
     with scheduled_by(unreachable) as history:
@@ -114,7 +129,7 @@ def test_a_push_that_fails_harms_no_run(caplog) -> None:
 def test_a_hub_that_does_not_answer_holds_up_nothing() -> None:
     answered = threading.Event()
 
-    def slow(**_: Any) -> Any:
+    def slow() -> Any:
         answered.wait(60)
         raise ConnectionError("too late")
 
@@ -137,3 +152,60 @@ def test_a_row_is_what_a_table_exports() -> None:
     rows = [row for file in files for row in parquet.read_table(file).to_pylist()]
     assert [row["id"] for row in rows] == [ok_result().id, "text", "next-day"]
     assert rows[0] == export.row(ok_result())
+
+
+def pushed(hub: Hub) -> list[str]:
+    """The ids of the results that the dataset has whole, and the rows without one."""
+    return sorted({Path(name).stem for name in hub.files})
+
+
+def test_a_deleted_run_is_deleted_in_the_dataset_in_one_commit() -> None:
+    hub = Hub()
+    with connected(hub) as history:
+        for id in ("kept", "first", "second"):
+            history.append(ok_result(id=id))
+    assert pushed(hub) == ["first", "kept", "second"]
+    with connected(hub) as history:
+        assert history.delete(["first", "second"]) == 2
+    assert pushed(hub) == ["kept"]
+    deleting = [commit for commit in hub.commits if commit[0].startswith("CommitOperationDelete")]
+    assert [len(commit) for commit in deleting] == [4]  # two results, each whole and as a row
+
+
+def test_a_deletion_without_the_hub_waits_for_the_next_push() -> None:
+    hub = Hub()
+    with connected(hub) as history:
+        history.append(ok_result())
+
+    def unreachable() -> Any:
+        raise ConnectionError("no way to the Hub")
+
+    with scheduled_by(unreachable) as history:
+        history.delete([ok_result().id])
+    assert pushed(hub) == [ok_result().id]
+    with connected(hub):
+        pass
+    assert pushed(hub) == []
+    commits = len(hub.commits)
+    with connected(hub):
+        pass
+    assert len(hub.commits) == commits  # deleted once
+
+
+def test_a_run_that_was_never_pushed_is_deleted_here_only() -> None:
+    hub = Hub()
+    History().append(ok_result(id="of another program"))
+    with connected(hub) as history:
+        hub_dataset.forget(history, ["of another program", "unknown"])
+        assert history.delete(["of another program", "unknown"]) == 1
+    assert hub.commits == []
+
+
+def test_a_deletion_on_the_command_line_counts(capsys) -> None:
+    hub = Hub()
+    with connected(hub) as history:
+        history.append(ok_result())
+    assert main(["history", "delete", ok_result().id, "--yes"]) == 0
+    with connected(hub):
+        pass
+    assert hub.files == {}

@@ -63,6 +63,8 @@ def there(**changes: Any) -> dict[str, Any]:
     return {"environment": dataclasses.replace(ENVIRONMENT, **changes)}
 
 
+VARIABLE_SET = {"variables": "TORCHINDUCTOR_MAX_AUTOTUNE=1"}
+VARIABLE, ON_GPU = there(settings=VARIABLE_SET), {"convolutions": "float32"}
 AVX2 = there(settings={"instructions": "AVX2"})
 
 
@@ -86,6 +88,10 @@ AVX2 = there(settings={"instructions": "AVX2"})
         pytest.param({"parity": UNKNOWN}, {"parity": UNKNOWN}, 1, id="both not comparable"),
         pytest.param({"parity": None}, {"parity": None}, 1, id="both not compared"),
         pytest.param(AVX2, AVX2, 1, id="same instructions"),
+        pytest.param({}, VARIABLE, 0, id="a variable that moves speed"),
+        pytest.param(VARIABLE, VARIABLE, 1, id="the same variable"),
+        pytest.param(there(settings={"variables": "KMP_BLOCKTIME=0"}), VARIABLE, 0, id="another variable"),
+        pytest.param(there(settings=ON_GPU), there(settings=ON_GPU | VARIABLE_SET), 0, id="on a GPU"),
     ],
 )
 def test_only_runs_that_agree_are_pooled(

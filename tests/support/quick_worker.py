@@ -25,6 +25,7 @@ from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import Failure, RunResult
 from demo.core.result_json import to_json
+from demo.core.stats import Interval
 from tests.support import samples
 
 ENDS = {101: "out_of_memory", 102: "compile_failed", 103: "crash", 104: "refuse"}
@@ -63,6 +64,10 @@ def fault(events: Events, job: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     elif FAULT == "hangs with a child":
         Path(os.environ["CHILD_FILE"]).write_text(f"{subprocess.Popen(SLEEP).pid}\n")
+    elif FAULT == "hangs while timing":
+        known = Interval(2.0, 1.9, 2.1)
+        timing = Progress("time", 0.8, 1.0, eager_seconds=0.002, compiled_seconds=0.001, speedup=known)
+        events.send("progress", progress=codec.plain(timing))
     elif FAULT == "paths and control characters":
         failure = Failure("compile", "/home/me/secret/file.py: \x1b[31mred", "see /etc/passwd")
         bad = {"status": "failed", "failure": plain(failure), "caveats": [plain(note("~/x/y\x07"))]}

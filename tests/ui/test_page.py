@@ -58,6 +58,12 @@ def test_the_masthead_says_why_nothing_can_be_compiled() -> None:
     assert "obstacle" not in masthead(MACHINE)
 
 
+@pytest.mark.parametrize(("gpu", "shown"), [(None, "Example CPU, 6 cores</b>"), ("Tesla T4", "Tesla T4</b>")])
+def test_a_processor_stands_with_its_cores(gpu: str | None, shown: str, monkeypatch) -> None:
+    monkeypatch.setattr("demo.ui.page.usable_cores", lambda: 6)
+    assert shown in masthead(dataclasses.replace(MACHINE, gpu=gpu))
+
+
 def test_a_page_that_opens_has_the_modes_of_the_machine() -> None:
     page = Page(FakeRunner(lambda *_: ok_result(), machine=dataclasses.replace(MACHINE, modes=("default", "new"))))
     top, modes = page._greet()

@@ -5,6 +5,8 @@ with position-only arguments.
 """
 
 import importlib
+import importlib.abc
+import importlib.machinery
 import importlib.util
 import inspect
 import sys
@@ -81,13 +83,13 @@ def _place(model: Any, spec: RunSpec, device: torch.device) -> Any:
 def _import_file(checkpoint: str, file: Path) -> ModuleType:
     """Imports the user's file, which may import files from its folder. Raises BadInput if the import fails."""
     folder, name = own_model_module(checkpoint)
-    sys.path.insert(0, str(folder))
     package = name.partition(".")[0]
     if package != name and package in sys.modules:
         raise BadInput(
             f"{name} is in a package {package}, and the process that measures has another module of this name. "
             "Rename the package, or give a file outside of it."
         )
+    _find_neighbours(folder)
     try:
         if package != name:
             return importlib.import_module(name)
@@ -100,6 +102,26 @@ def _import_file(checkpoint: str, file: Path) -> ModuleType:
             f"{file.name} cannot be imported: {with_line(error, file)}. Fix it, and run it again."
         ) from error
     return module
+
+
+def _find_neighbours(folder: Path) -> None:
+    """Lets imports find the files of the user's folder, before those of this project and of installed packages.
+
+    Not those named like a module of Python's own: torch imports some of these late, and would get the user's.
+    """
+    package = __name__.partition(".")[0]
+    own = importlib.machinery.PathFinder.find_spec(package, [str(folder)])
+    if own is not None and own.origin != getattr(sys.modules.get(package), "__file__", None):
+        # The program's own imports are relative, so that they do not need this name.
+        sys.modules.pop(package, None)
+
+    class Neighbours(importlib.abc.MetaPathFinder):
+        def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+            if path is not None or name in sys.stdlib_module_names:
+                return None
+            return importlib.machinery.PathFinder.find_spec(name, [str(folder)])
+
+    sys.meta_path.insert(0, Neighbours())
 
 
 def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:

@@ -22,7 +22,7 @@ from ...core.options import BadInput, RunSpec
 from ...core.outputs import Predictions
 from ...core.result import FIRST_TOKEN
 from ...core.size_log import Size
-from .. import compilation, failures, models, timing
+from .. import compilation, effects, failures, models, timing
 from ..messages import Events
 from ..workload import Batch, Variants, Workload
 
@@ -123,6 +123,10 @@ class TextWorkload(Workload):
     def make_batch(self) -> Batch:
         """Returns the arguments of one decoding step."""
         return {"input_ids": self.decoding.prompt[:, -1:], **self.decoding.options}
+
+    @cached_property
+    def restorer(self) -> effects.Restorer:
+        return effects.Restorer({})  # `Decoding` rewinds the cache, which is what a call changes
 
     def batch_of(self, size: Size) -> Batch:
         """Returns the arguments of a call without a cache. Its prompt is the run's, repeated or cut to the size."""

@@ -1,12 +1,16 @@
 """A user's own model: what its function may return, what is refused, and a whole run of one."""
 
 import copy
+import importlib
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
-from support.own_workload import result_of
+from support.own_workload import result_of, without_inductor
 
+from demo.backend import compile_model, effects, profiling, run_steps
 from demo.backend.tasks import own_model
 from demo.backend.workload import tensors
 from demo.core import catalog
@@ -53,6 +57,26 @@ class Answer:
 class Wrapped(torch.nn.Linear):
     def forward(self, x): return Answer(super().forward(x).to_sparse())
 def wrapped(): return Wrapped(2, 2), torch.ones(1, 2, dtype=torch.float64)
+
+class Kept(torch.nn.Linear):
+    kept = None
+    def forward(self, x):
+        if self.kept is None:
+            self.kept = super().forward(x)
+        return self.kept
+class Uncaptured(torch.nn.Linear):
+    @torch.compiler.disable
+    def forward(self, x): return super().forward(x)
+class Seeded(torch.nn.Linear):
+    def forward(self, x):
+        torch.manual_seed(0)
+        return super().forward(x) + torch.rand(2)
+class Halving(torch.nn.Linear):
+    def forward(self, x): return super().forward(x.mul_(0.5))
+def kept(): return Kept(2, 2), torch.ones(2)
+def uncaptured(): return Uncaptured(2, 2), torch.ones(2)
+def seeded(): return Seeded(2, 2), torch.ones(2)
+def halving(): return Halving(2, 2), torch.ones(2)
 
 X = torch.ones(2, 3, 8, 8)
 def one(): return Net(), X
@@ -145,6 +169,25 @@ def test_a_file_that_cannot_be_imported_is_named_with_its_line(name: str, error:
         load(file.with_name(f"{name}.py"), "build")
 
 
+@pytest.mark.parametrize("name", ["demo", "tools"])
+def test_a_neighbour_may_be_named_like_a_part_of_this_program(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.py").write_text("scale = 3.0\n")
+    source = f"import torch\nfrom {name} import scale\ndef build(): return torch.nn.Identity(), torch.ones(2) * scale\n"
+    (tmp_path / "own.py").write_text(source)
+    with patch.dict(sys.modules), patch.object(sys, "meta_path", sys.meta_path[:]):
+        sys.modules.pop("tools", None)
+        assert load(tmp_path / "own.py", "build").batch["input"].tolist() == [3.0, 3.0]
+
+
+def test_a_neighbour_named_like_a_module_of_python_hides_it_from_nobody(tmp_path: Path) -> None:
+    (tmp_path / "cProfile.py").write_text("raise RuntimeError('of the user')\n")
+    (tmp_path / "own.py").write_text("import torch\ndef build(): return torch.nn.Identity(), torch.ones(2)\n")
+    with patch.dict(sys.modules), patch.object(sys, "meta_path", sys.meta_path[:]):
+        load(tmp_path / "own.py", "build")
+        sys.modules.pop("cProfile", None)
+        assert importlib.import_module("cProfile").Profile
+
+
 def run_of(file: Path, function: str, **options: object) -> RunResult:
     return result_of(catalog.own_model_spec(f"{file}:{function}", device="cpu", iterations=10, **options))
 
@@ -162,6 +205,42 @@ def test_a_run_of_an_own_model_has_every_figure(file: Path) -> None:
 def test_a_part_that_compiles_itself_is_a_caveat(file: Path) -> None:
     result = run_of(file, "helped")
     assert result.status == "ok" and "compiles_itself" in [caveat.key for caveat in result.caveats]
+
+
+@pytest.fixture
+def quick(monkeypatch) -> None:
+    monkeypatch.setattr(compile_model, "apply_compile", without_inductor)
+
+
+@pytest.mark.parametrize(("function", "what"), [("kept", "computed"), ("uncaptured", "compiled")])
+def test_a_run_that_does_nothing_has_no_speedup(function: str, what: str, file: Path, quick: None) -> None:
+    result = run_of(file, function)
+    assert result.status == "failed" and result.failure.message.startswith(f"Nothing was {what}, so there is no speed")
+    assert (
+        result.speedup is None and result.break_even(1.0) is None and result.latencies.keys() == {"eager", "compiled"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "verdict", "keys"),
+    [
+        pytest.param("seeded", "match", {"draws"}, id="draws what the eager backend draws as well"),
+        pytest.param("halving", "match", {"given_back"}, id="changes its input"),
+        pytest.param("by_position", "match", set(), id="neither"),
+    ],
+)
+def test_what_a_call_does_besides_is_told(function: str, verdict: str, keys: set[str], file: Path, quick: None) -> None:
+    result = run_of(file, function)
+    assert (result.status, result.parity.verdict) == ("ok", verdict)
+    assert {caveat.key for caveat in result.caveats} & {"not_compared", "given_back", "draws", "not_watched"} == keys
+
+
+def test_memory_that_grows_and_a_slow_format_are_told(file: Path, quick: None, monkeypatch) -> None:
+    monkeypatch.setattr(run_steps, "MUCH_MEMORY", -(10**12))
+    monkeypatch.setattr(effects, "growth_per_call", lambda call: 5_000_000)
+    monkeypatch.setattr(profiling, "float32_advantage", lambda dtype: 72.4)
+    told = " ".join(run_of(file, "by_position", dtype="bfloat16").warnings)
+    assert "grows by 5.00 MB with each call" in told and "no fast bfloat16" in told and "72 times faster" in told
 
 
 @pytest.mark.parametrize("function", ["raising", "quitting"])

@@ -1,0 +1,231 @@
+"""What an eager call does besides computing: draws, changes of its input or its modules, answers that are kept."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.own_workload import workload_of
+from torch import nn
+
+from demo.backend import effects
+from demo.backend.timing import CPU_CLOCK
+from demo.backend.workload import Workload
+
+
+class Made(nn.Module):
+    """A module whose forward is the function it is given, with more attributes."""
+
+    def __init__(self, function: Callable[..., Any], **kept: Any) -> None:
+        super().__init__()
+        self.function, self.layer = function, nn.Linear(4, 4)
+        for name, value in kept.items():
+            setattr(self, name, value)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(self, x)
+
+
+def observed(function: Callable[..., Any], **kept: Any) -> tuple[effects.Effects, Workload]:
+    torch.manual_seed(3)
+    workload = workload_of(Made(function, **kept), x=torch.randn(3, 4))
+    with torch.no_grad():
+        workload.restorer, workload.eager()
+        return effects.observe(workload.model, workload.restorer, lambda: workload.once(workload.model)), workload
+
+
+def seeded(model: Any, x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)
+    return x + 0.01 * torch.rand_like(x)
+
+
+def forked(model: Any, x: torch.Tensor) -> torch.Tensor:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return torch.randint(9, (3, 4)) + x
+
+
+def only_seeds(model: Any, x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)
+    return x + 1
+
+
+def drops_the_draw(model: Any, x: torch.Tensor) -> torch.Tensor:
+    torch.rand(3), random.random(), np.random.rand()
+    return x + 1
+
+
+def numpy_seeded(model: Any, x: torch.Tensor) -> torch.Tensor:
+    np.random.seed(0)
+    return x * float(np.random.rand())
+
+
+@pytest.mark.parametrize(
+    ("function", "draws"),
+    [
+        pytest.param(seeded, True, id="with a seed of its own"),
+        pytest.param(forked, True, id="integers, the generator put back"),
+        pytest.param(lambda m, x: torch.normal(x, x.exp()), True, id="as a variational encoder"),
+        pytest.param(lambda m, x: nn.functional.dropout(x, 0.1), True, id="dropout left in train mode"),
+        pytest.param(lambda m, x: x + torch.rand(4, generator=m.own), True, id="from a generator of its own"),
+        pytest.param(lambda m, x: x * random.random(), True, id="Python's"),
+        pytest.param(numpy_seeded, True, id="NumPy's, with a seed"),
+        pytest.param(lambda m, x: x * np.random.default_rng(0).random(), True, id="NumPy's, a new generator"),
+        pytest.param(lambda m, x: x * m.numbers.random(), True, id="NumPy's, a kept generator"),
+        pytest.param(only_seeds, False, id="seeds and draws nothing"),
+        pytest.param(drops_the_draw, False, id="uses none of what it draws"),
+        pytest.param(lambda m, x: nn.functional.dropout(x, 0.0), False, id="dropout of nothing"),
+        pytest.param(lambda m, x: nn.functional.scaled_dot_product_attention(x, x, x), False, id="attention"),
+    ],
+)
+def test_a_model_draws_if_its_outputs_depend_on_it(function: Callable[..., Any], draws: bool) -> None:
+    before = torch.get_rng_state(), random.getstate()
+    found, _ = observed(function, own=torch.Generator(), numbers=np.random.default_rng(0))
+    assert found.draws == draws
+    torch.set_rng_state(before[0])
+
+
+def test_watching_leaves_the_global_generators_as_they_were() -> None:
+    restorer = effects.Restorer({"x": torch.ones(2)})
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    effects.observe(nn.Identity(), restorer, lambda: torch.rand(3) + random.random() + np.random.rand())
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before[1:]
+
+
+def assigns(model: Any, x: torch.Tensor) -> torch.Tensor:
+    model.hidden = torch.tanh(model.hidden + x)
+    return model.hidden
+
+
+def grows(model: Any, x: torch.Tensor) -> torch.Tensor:
+    model.keys = torch.cat([model.keys, x])
+    return model.keys.sum(0)
+
+
+def averages(model: Any, x: torch.Tensor) -> torch.Tensor:
+    model.mean.data.mul_(0.9).add_(0.1 * x.mean())
+    return x - model.mean
+
+
+def through_numpy(model: Any, x: torch.Tensor) -> torch.Tensor:
+    x.numpy()[:] *= 0.5
+    return x + 0
+
+
+def caches(model: Any, x: torch.Tensor) -> torch.Tensor:
+    model.cache["layers"][0].add_(x)
+    return model.cache["layers"][0].clone()
+
+
+def halves_weights(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return model.layer.weight.mul_(0.5).sum() + x
+
+
+@pytest.mark.parametrize(
+    ("function", "changed"),
+    [
+        pytest.param(lambda m, x: x.mul_(0.5) + 0, "input x", id="halved in place"),
+        pytest.param(lambda m, x: x.t_() + 0, "input x", id="transposed in place"),
+        pytest.param(through_numpy, "input x", id="written by NumPy"),
+        pytest.param(averages, "own mean", id="a moving average"),
+        pytest.param(assigns, "own hidden", id="a hidden state"),
+        pytest.param(grows, "own keys", id="a cache that grows"),
+        pytest.param(caches, "own cache.layers.0", id="a cache in a dict"),
+        pytest.param(halves_weights, "own layer.weight", id="weights"),
+        pytest.param(lambda m, x: m.layer(x).add_(1), "", id="what it made itself"),
+    ],
+)
+def test_each_call_gets_what_the_first_one_got(function: Callable[..., Any], changed: str) -> None:
+    kept = {"mean": nn.Buffer(torch.zeros(4)), "hidden": torch.zeros(3, 4), "keys": torch.zeros(0, 4)}
+    found, workload = observed(function, **kept, cache={"layers": [torch.zeros(3, 4)]})
+    assert (found.changes, workload.restorer.needed) == (changed, bool(changed))
+    given: list[torch.Tensor] = []
+    workload.model.register_forward_pre_hook(
+        lambda module, args, kwargs: given.append(kwargs["x"].clone()), with_kwargs=True
+    )
+    with torch.no_grad():
+        outputs = [workload.outputs(workload.model)[0] for _ in range(2)]
+        for _ in range(3):
+            CPU_CLOCK.time(workload.eager)
+    assert torch.equal(*outputs)
+    assert all(torch.equal(one, given[0]) for one in given)
+
+
+def counts(model: Any, x: torch.Tensor) -> torch.Tensor:
+    model.count += 1
+    model.past.append(x)
+    return x * model.count
+
+
+def test_numbers_and_lists_that_change_are_named() -> None:
+    found, workload = observed(counts, count=0, past=[])
+    assert found.changes == "own count, past" and not workload.restorer.needed
+
+
+def kept_answer(model: Any, x: torch.Tensor) -> torch.Tensor:
+    if not model.answers:
+        model.answers[0] = model.layer(x)
+    return model.answers[0].clone()
+
+
+@pytest.mark.parametrize(
+    ("function", "copies"),
+    [
+        pytest.param(kept_answer, True, id="a copy of a kept answer"),
+        pytest.param(lambda m, x: m.layer.weight.T.contiguous(), True, id="a copy of a weight"),
+        pytest.param(lambda m, x: x.T.contiguous(), False, id="the input in another order"),
+        pytest.param(lambda m, x: torch.from_numpy(np.tanh(x.numpy())).double(), False, id="computed by NumPy"),
+        pytest.param(lambda m, x: (m.layer.weight.clone(), x + 1), False, id="a copy beside an answer"),
+    ],
+)
+def test_a_call_whose_outputs_are_copies_of_what_is_kept(function: Callable[..., Any], copies: bool) -> None:
+    assert observed(function, answers={})[0].copies == copies
+
+
+class Wrapped(torch.Tensor):
+    """A tensor without numbers of its own: each operator gets those that `make` returns."""
+
+    @staticmethod
+    def __new__(cls: Any, make: Callable[[], torch.Tensor]) -> Any:
+        return torch.Tensor._make_wrapper_subclass(cls, (2, 2))  # type: ignore[attr-defined]
+
+    def __init__(self, make: Callable[[], torch.Tensor]) -> None:
+        self.make = make
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*(one.make() if isinstance(one, Wrapped) else one for one in args), **(kwargs or {}))
+
+
+class Late(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*(ONES @ ONES for _ in args), **(kwargs or {}))
+
+
+ONES = torch.ones(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("output", "kind"),
+    [
+        pytest.param(Wrapped(lambda: ONES @ ONES), "Wrapped", id="computes"),
+        pytest.param(ONES.clone().as_subclass(Late), "Late", id="computes by a function"),
+        pytest.param(Wrapped(lambda: ONES), "", id="only wraps"),
+        pytest.param(ONES, "", id="a plain tensor"),
+        pytest.param(torch.nested.nested_tensor([ONES, ONES[0:1]]), "", id="a nested tensor"),
+    ],
+)
+def test_an_output_that_computes_when_it_is_read(output: torch.Tensor, kind: str) -> None:
+    assert effects.compute_when_read({"y": output}) == kind
+
+
+def test_memory_that_grows_with_each_call() -> None:
+    past: list[torch.Tensor] = []
+    assert effects.growth_per_call(lambda: past.append(torch.ones(1000))) == 4000
+    assert effects.growth_per_call(lambda: past.__setitem__(0, torch.ones(1000))) == 0
