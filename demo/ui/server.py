@@ -35,16 +35,17 @@ def serve(mcp: bool) -> None:
     limits.current()
     if limits.on_space():
         block_proc_access()
-    if limits.on_zero_gpu():
-        import spaces  # before gradio. Hugging Face stops a ZeroGPU Space that decorates no function
+    with temporary_folder(Path(os.environ["GRADIO_TEMP_DIR"])) as uploads:  # removed with the pictures of visitors
+        os.environ["GRADIO_TEMP_DIR"] = str(uploads)  # before any import of gradio
+        if limits.on_zero_gpu():
+            import spaces  # before gradio. Hugging Face stops a ZeroGPU Space that decorates no function
 
-        spaces.GPU(lambda: None)
-    with (
-        temporary_folder(Path(os.environ["GRADIO_TEMP_DIR"])) as uploads,  # removed at the end, with visitors' pictures
-        hub_dataset.open_history() as history,
-        contextlib.closing(Runner(history, spare=True)) as runner,
-    ):
-        os.environ["GRADIO_TEMP_DIR"] = str(uploads)  # before gradio is imported
+            spaces.GPU(lambda: None)
+        _serve_at(name, port, mcp)
+
+
+def _serve_at(name: str, port: int, mcp: bool) -> None:
+    with hub_dataset.open_history() as history, contextlib.closing(Runner(history, spare=True)) as runner:
         from .page import Page, launch  # imports gradio while the worker loads torch
 
         page = Page(runner, history)
@@ -55,15 +56,16 @@ def serve(mcp: bool) -> None:
             raise BadInput(
                 f"The page cannot listen on {where}. Choose others with GRADIO_SERVER_NAME and GRADIO_SERVER_PORT."
             ) from error
-        address = address.replace("[::]", "[::1]")  # all interfaces: no address to open
+        address = address.replace("[::]", "[::1]")  # of all interfaces, one that can be opened
         print(f"Worth compiling? Find out at {address}", flush=True)
         if mcp:
             print(f"MCP tools at {address}gradio_api/mcp/", flush=True)
         try:
             page.block_thread()
-        finally:  # at once: gradio would wait for the streams of open pages
-            page.server.should_exit = page.server.force_exit = True
-            page.server.thread.join(timeout=1)
+        finally:  # else an upload that goes on would come after the removal of all others
+            page.server.config.timeout_graceful_shutdown = 1  # for the streams of open pages
+            page.server.should_exit = True
+            page.server.thread.join(timeout=3)
 
 
 def name_to_listen_to() -> str:

@@ -50,7 +50,8 @@ def prepare(page: gr.Blocks) -> None:
     bound_uploads()
 
 
-NO_ADDRESS = "This server fetches nothing from an address. Upload the picture instead."
+NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its path in handle_file()."
+NO_ADDRESS = f"This server fetches nothing from an address. {NOT_UPLOADED}"
 
 
 def refuse_addresses() -> None:
@@ -171,9 +172,6 @@ class Queue(gradio.queueing.Queue):
             await asyncio.sleep(POLL_SECONDS)
         self.pending_messages_per_session.pop(session, None)
         await super().clean_events(session_hash=session)
-
-
-NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its path in handle_file()."
 
 
 class Blocks(gr.Blocks):
