@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import unquote
 
 from gradio.utils import get_upload_folder, is_in_or_equal
-from gradio_client import handle_file
 
 from .guard import API
 
@@ -55,5 +54,5 @@ def uploaded(given: str) -> Any:
     _, marked, below = given.partition(f"{API}/file=")
     path = Path(unquote(below) if marked else given)
     if "\0" not in str(path) and path.is_absolute() and is_in_or_equal(path, get_upload_folder()) and path.is_file():
-        return handle_file(path)
+        return {"path": str(path), "orig_name": path.name, "meta": {"_type": "gradio.FileData"}}
     raise ValueError(f"{WANTED}. Given: {given[:80]!r}.")

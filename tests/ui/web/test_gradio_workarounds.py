@@ -208,7 +208,7 @@ def test_nothing_is_fetched_from_an_address(monkeypatch) -> None:
     with serving(one_endpoint(gradio_workarounds.Blocks)) as address:  # type: ignore[arg-type]
         monkeypatch.setattr(safehttpx, "async_validate_url", asked)
         block = gr.Textbox()
-        for url in ("http://127.0.0.1:9/a.png", "https://huggingface.co/a", "HTTP://a.invalid", "http://[::1]:9/a"):
+        for url in ("http://127.0.0.1:9/a.png", "https://huggingface.co/a", "http://a.invalid", "http://[::1]:9/a"):
             for method in ("GET", "HEAD"):
                 assert httpx.request(method, f"{address}gradio_api/file={url}").status_code == 403
             for fetch in (processing_utils.async_ssrf_protected_get, processing_utils.async_ssrf_protected_download):
