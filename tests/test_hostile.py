@@ -187,9 +187,15 @@ PASSWD = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
         ("call/v2/benchmark", {"image": 7}, 200, "must be an uploaded file"),
         ("call/v2/benchmark", {"image": {**PASSWD, "path": "a\0b"}}, 200, "must be an uploaded file"),
         ("call/v2/benchmark", {"nonsense": 1}, 400, "Parameter `nonsense` is not a valid"),
-        ("call/nothing", {"data": []}, 400, "Could not infer function index for API name: nothing"),
+        (
+            "call/nothing",
+            {"data": []},
+            404,
+            "There is no endpoint 'nothing'. There are /benchmark, /published, /history",
+        ),
+        ("call/_forecast", {"data": []}, 404, "There is no endpoint '_forecast'."),
     ],
-    ids=["deep", "no values", "checkpoint", "number", "null byte", "unknown argument", "unknown endpoint"],
+    ids=["deep", "no values", "checkpoint", "number", "null byte", "unknown argument", "unknown endpoint", "event"],
 )
 def test_a_call_that_does_not_fit_is_refused(path: str, body: Any, status: int, says: str, served: Any, capfd) -> None:
     answered, text = post(served[0], body, path)

@@ -29,12 +29,17 @@ def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 
 @contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """Yields a new temporary folder and removes it at the end. Also removes the folders that killed processes left."""
-    for left in Path(tempfile.gettempdir()).glob("worth-compiling-*.locked"):
+def temporary_folder(within: Path | None = None) -> Iterator[Path]:
+    """Yields a new temporary folder and removes it at the end. Also removes the folders that killed processes left.
+
+    `within` is made if needed. None: the folder of temporary files. Raises OSError.
+    """
+    within = within or Path(tempfile.gettempdir())
+    within.mkdir(parents=True, exist_ok=True)
+    for left in within.glob("worth-compiling-*.locked"):
         with suppress(OSError), lock(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
             shutil.rmtree(left)
-    new = Path(tempfile.mkdtemp(prefix="worth-compiling-"))
+    new = Path(tempfile.mkdtemp(prefix="worth-compiling-", dir=within))
     with lock(new):
         folder = new.rename(f"{new}.locked")  # no other process may remove it before it is locked
         try:

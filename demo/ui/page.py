@@ -23,10 +23,9 @@ from .tabs.run_tab import RunTab
 from .tabs.stage_bar import StageBar
 from .tabs.sweep_tab import SweepTab
 from .templates import render
-from .web import gradio_workarounds
+from .web import gradio_workarounds, mcp_pictures, uploads
 from .web.guard import Guard
 
-DAY = 86_400
 SPARE_THREADS = 40
 SESSIONS = 128
 """The most sessions whose state the server keeps. A further session removes the state of the longest idle one."""
@@ -38,6 +37,8 @@ def launch(page: "Page", **settings: Any) -> Any:
     if listening := settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", ""):
         names = (*names, listening.lower())
     gradio_workarounds.prepare(page)
+    if settings.get("mcp_server"):
+        mcp_pictures.install()
     page.api_open = False  # makes gradio refuse calls that bypass its queue
     ours: dict[str, Any] = {
         "theme": theme(),
@@ -50,7 +51,12 @@ def launch(page: "Page", **settings: Any) -> Any:
         # each API call is a session of its own, and gradio keeps a third of a megabyte for each
         "state_session_capacity": SESSIONS,
         "allowed_paths": [],
-        "app_kwargs": {"middleware": [(Guard, (names,), {})]},
+        "app_kwargs": {
+            "middleware": [(Guard, (page, names), {})],
+            "lifespan": uploads.removing_old,
+            "openapi_url": None,
+        },
+        "enable_monitoring": False,
         "run_history": False,
         "ssr_mode": False,
         "footer_links": ["api", "settings"],
@@ -65,7 +71,7 @@ class Page(gradio_workarounds.Blocks):
 
     def __init__(self, runner: Runner, history: History | None = None) -> None:
         """`history` holds the stored runs that the page shows; None means the history in the user's default folder."""
-        super().__init__(title="Worth compiling?", fill_width=True, analytics_enabled=False, delete_cache=(DAY, DAY))
+        super().__init__(title="Worth compiling?", fill_width=True, analytics_enabled=False)
         self._runner = runner
         history, queue = history or History(), RunQueue()
         with self:

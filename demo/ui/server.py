@@ -6,8 +6,11 @@ import os
 import signal
 import sys
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 from ..core import format as fmt, limits
+from ..core.files import temporary_folder
 from ..core.options import BadInput
 from ..runs.environment import block_proc_access
 from ..runs.runner import Runner
@@ -23,8 +26,8 @@ def serve(mcp: bool) -> None:
     if mcp and importlib.util.find_spec("mcp") is None:
         raise BadInput(f'MCP tools need gradio\'s own extra: pip install "gradio[mcp]=={version("gradio")}".')
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # a stopped container ends its worker too
-    default_name = "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"
-    name = os.environ.get("GRADIO_SERVER_NAME", default_name)
+    hold_standard_streams()
+    name = name_to_listen_to()
     given = os.environ.get("GRADIO_SERVER_PORT", "7860")
     port = fmt.parse_whole(given)
     if not isinstance(port, int) or not 1 <= port <= 65_535:
@@ -32,10 +35,16 @@ def serve(mcp: bool) -> None:
     limits.current()
     if limits.on_space():
         block_proc_access()
-    if limits.on_zero_gpu():
-        import spaces  # before gradio. Hugging Face stops a ZeroGPU Space that decorates no function
+    with temporary_folder(Path(os.environ["GRADIO_TEMP_DIR"])) as uploads:  # removed with the pictures of visitors
+        os.environ["GRADIO_TEMP_DIR"] = str(uploads)  # before any import of gradio
+        if limits.on_zero_gpu():
+            import spaces  # before gradio. Hugging Face stops a ZeroGPU Space that decorates no function
 
-        spaces.GPU(lambda: None)
+            spaces.GPU(lambda: None)
+        _serve_at(name, port, mcp)
+
+
+def _serve_at(name: str, port: int, mcp: bool) -> None:
     with hub_dataset.open_history() as history, contextlib.closing(Runner(history, spare=True)) as runner:
         from .page import Page, launch  # imports gradio while the worker loads torch
 
@@ -47,7 +56,60 @@ def serve(mcp: bool) -> None:
             raise BadInput(
                 f"The page cannot listen on {where}. Choose others with GRADIO_SERVER_NAME and GRADIO_SERVER_PORT."
             ) from error
+        address = address.replace("[::]", "[::1]")  # of all interfaces, one that can be opened
         print(f"Worth compiling? Find out at {address}", flush=True)
         if mcp:
             print(f"MCP tools at {address}gradio_api/mcp/", flush=True)
-        page.block_thread()
+        try:
+            page.block_thread()
+        finally:  # else an upload that goes on would come after the removal of all others
+            page.server.config.timeout_graceful_shutdown = 1  # for the streams of open pages
+            page.server.should_exit = True
+            page.server.thread.join(timeout=3)
+
+
+def name_to_listen_to() -> str:
+    """Returns the address of GRADIO_SERVER_NAME, or the default. An IPv6 address has brackets, as gradio needs it.
+
+    Removes an IPv6 address from the environment: gradio would try the port with it, as if it were of IPv4.
+    """
+    default = "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"
+    name = os.environ.get("GRADIO_SERVER_NAME", "") or default
+    if ":" not in name:
+        return name
+    del os.environ["GRADIO_SERVER_NAME"]
+    return f"[{name.strip('[]')}]"
+
+
+class LenientStream:
+    """A text stream that loses what it cannot write, such as on a full disk, and raises nothing."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def hold_standard_streams() -> None:
+    """Keeps the server going without its standard streams, or with their file on a full disk.
+
+    Opens a closed one on the null device. Otherwise the next pipe or socket would take its number, and a worker would
+    take that for its own stream.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+    sys.stdout = LenientStream(sys.stdout or open(os.devnull, "w"))  # type: ignore[assignment]
+    sys.stderr = LenientStream(sys.stderr or open(os.devnull, "w"))  # type: ignore[assignment]

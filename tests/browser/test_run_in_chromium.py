@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.routing import compile_path
 from support.fake_runner import FakeRunner, measured
 from support.page_support import stored
 from support.samples import MACHINE, measurement, ok_result
@@ -19,8 +20,9 @@ from demo.core.result import RunResult
 from demo.store.history import History
 from demo.ui.look import source
 from demo.ui.page import Page
-from demo.ui.tabs import links
+from demo.ui.tabs import form, links
 from demo.ui.tabs.run_tab import BROWSER_KEY
+from demo.ui.web.guard import PAGE_ROUTES
 
 STORED = stored("segmentation")
 REFUSED = 13
@@ -381,6 +383,27 @@ def test_the_answer_fills_the_stage(tab: Any, address: str, shots: Path) -> None
     tab.locator("#fields").wait_for()
     tab.locator("#race .race:visible").wait_for()
     assert "stage=1" not in tab.url and scroll_width(tab) == 801
+
+
+def test_a_browser_asks_for_the_routes_of_the_page(tab: Any, address: str, runner: Runner) -> None:
+    """Whatever else it asked for would be refused, and so an error in the console."""
+    asked: set[tuple[str, str]] = set()
+    tab.on("request", lambda request: asked.add((request.method, "/" + request.url.removeprefix(address))))
+    open_link(tab, address)
+    tab.locator("#form input[type=file]").first.set_input_files(form.photographs()[0])
+    tab.locator("#form img[src*=lion]").first.wait_for()
+    run(tab, LONG)
+    tab.locator("#cancel:not([disabled])").click()
+    tab.locator("#run:not([disabled])").wait_for()
+    routes = {(method, route) for method, paths in PAGE_ROUTES.items() for route in paths}
+    patterns = {(method, compile_path(route)[0]): (method, route) for method, route in routes}
+    used = {
+        known
+        for method, url in asked
+        for (allowed, pattern), known in patterns.items()
+        if method == allowed and pattern.match(url.partition("?")[0])
+    }
+    assert used == routes, (routes - used, sorted(asked))
 
 
 def test_a_space_tells_the_outer_page_which_run_is_shown(chromium: Any) -> None:

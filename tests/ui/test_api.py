@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
@@ -173,13 +174,35 @@ def test_a_tool_runs_on_a_picture_that_is_a_data_url(served: Any) -> None:
     assert served[1][-1][1].read_bytes() == file.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("image", "sentence"),
-    [("http://127.0.0.1:9/picture.png", "must be an uploaded file"), ("/etc/passwd", "Invalid file data format")],
-    ids=["a private address", "a file"],
-)
-def test_a_tool_reads_uploads_only(image: str, sentence: str, served: Any) -> None:
-    before = len(served[1])
+FILE = {"meta": {"_type": "gradio.FileData"}}
+
+
+@pytest.mark.parametrize("given", ["path", "address"])
+def test_a_tool_runs_on_an_uploaded_picture(given: str, served: Any) -> None:
+    picture, address = form.photographs()[0], f"{served[0].src}gradio_api/"
+    (path,) = httpx.post(f"{address}upload", files={"files": picture.open("rb")}).json()
+    image = {"path": path, "address": f"{address}file={path}"}[given]
     answer = call_tool(served, "benchmark", image=image)
-    assert answer.isError and sentence in answer.content[0].text
+    assert not answer.isError, answer.content[0].text
+    assert served[1][-1][1].read_bytes() == picture.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"image": "http://127.0.0.1:9/picture.png"},
+        {"image": "https://example.invalid/gradio_api/file=/etc/passwd"},
+        {"image": "/etc/passwd"},
+        {"image": FILE | {"path": "/etc/passwd"}},
+        {"image": FILE | {"url": "http://127.0.0.1:9/picture.png"}},
+        {"image": "a\0b"},
+        {"checkpoint": FILE | {"path": "/etc/passwd"}},
+        {"nonsense": FILE | {"path": "/etc/passwd"}},
+    ],
+    ids=["an address", "an address and a file", "a file", "a described file", "a url", "null", "elsewhere", "unknown"],
+)
+def test_a_tool_reads_uploads_only(arguments: Any, served: Any) -> None:
+    before = len(served[1])
+    answer = call_tool(served, "benchmark", **arguments)
+    assert answer.isError and re.search("Over MCP a picture is|validation error|not a valid", answer.content[0].text)
     assert len(served[1]) == before

@@ -1,5 +1,5 @@
 // Gives each Plotly chart a name for screen readers, from its layout's meta data, and each thumbnail of `gr.Examples`
-// the name of its file. Both come and go, so the script searches the document after each change, at most four times a
+// the name of its file. A browser that translates the page leaves figures alone, which go on changing. All come and go, so the script searches the document after each change, at most four times a
 // second.
 (() => {
   const look = () => {
@@ -9,6 +9,7 @@
       plot.setAttribute('role', 'img');
       plot.setAttribute('aria-label', words);
     }
+    for (const figure of document.querySelectorAll('.clock, .racing, .figure.number, .js-plotly-plot')) figure.translate = false;
     for (const picture of document.querySelectorAll('#examples button:not([aria-label]) img')) {
       const name = picture.src.split('/').pop().replace(/\.\w+$/, '');
       picture.closest('button').setAttribute('aria-label', `Example: ${name}`);

@@ -104,7 +104,11 @@ class PublishedTab:
     def _press(self, rows: Sequence[PublishedRow], event: gr.SelectData) -> tuple[str, Any]:
         """Returns the new `pressed` and `scope`: the row's query, or why the row cannot run."""
         try:
-            return query_of(rows[event.index[0]]), gr.skip()
+            (row,) = rows[event.index[0] :][:1]  # none, if the table has other rows meanwhile
+        except ValueError:
+            return "", gr.skip()
+        try:
+            return query_of(row), gr.skip()
         except BadInput as refused:
             return "", tables.status(f"This row cannot be run here. {refused}")
 

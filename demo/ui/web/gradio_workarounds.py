@@ -16,12 +16,17 @@ from typing import Any
 
 import gradio as gr
 import gradio.networking
+import gradio.processing_utils
 import gradio.queueing
+import gradio.routes
+from fastapi import HTTPException
 from gradio.blocks import BlockFunction
+from gradio.components.api_component import Api
 
-from ...core import format as fmt
+from ...core import format as fmt, limits
 from ...core.options import BadInput
 from ...store.history import HistoryError
+from .uploads import bound_uploads
 
 _log = logging.getLogger(__name__)
 
@@ -39,38 +44,115 @@ def prepare(page: gr.Blocks) -> None:
     # on ZeroGPU gradio lets only one event of all visitors wait, but a page that opens sends several
     queue.max_size = None
     queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize  # else gradio sums up the last 10 000 events after each event
-    queue.__class__, queue.pending_messages_per_session = Queue, Messages()
+    queue.__class__, queue.pending_messages_per_session, queue.clients = Queue, Messages(), {}
     queue.pending_event_ids_session = defaultdict(set)
+    refuse_addresses()
+    bound_uploads()
 
 
-# Two faults of gradio's queue:
+NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its path in handle_file()."
+NO_ADDRESS = f"This server fetches nothing from an address. {NOT_UPLOADED}"
+
+
+def refuse_addresses() -> None:
+    """Makes gradio fetch no address that a visitor names, in a path of this server or as the path of a picture.
+
+    gradio fetches whatever it holds for public, which a metadata server of a cloud may be, and without a limit. Also
+    removes the headers by which gradio lets scripts of other sites read its answers, unless this is a Space.
+    """
+
+    async def refuse_stream(*_: Any, **__: Any) -> Any:
+        raise HTTPException(403, NO_ADDRESS)
+
+    async def refuse(*_: Any, **__: Any) -> Any:
+        raise BadInput(NO_ADDRESS)
+
+    gradio.routes.secure_url_stream_response = refuse_stream
+    gradio.processing_utils.async_ssrf_protected_get = refuse
+    gradio.processing_utils.async_ssrf_protected_download = refuse  # also behind the one that is not async
+    if not limits.on_space():
+        gradio.routes.CustomCORSMiddleware = lambda app, **_: app  # type: ignore[misc,assignment]
+
+
+# Four faults of gradio's queue:
 # - When the stream of a page's messages breaks off, gradio drops all calls of the page, even if the page opens a new
 #   stream at that moment. The page then shows "404: Not Found".
-# - Beyond 2000 sessions gradio removes the oldest. A message to that session is a KeyError that ends the whole queue.
+# - Beyond 2000 sessions gradio removes the oldest, although somebody may read it.
+# - A message to a removed session is a KeyError, which ends the whole queue.
+# - A queue that ended answers every call with "Queue is stopped".
 
 MOST_SESSIONS = 2000
+MOST_UNREAD_OF_A_CLIENT = 60
+"""The most sessions of one client that nobody reads. A page reads as soon as it has joined. 50 visitors may share the
+address of a proxy."""
 CLOSED_SECONDS = 2.0
 """A page counts as closed if its stream of messages broke off and no new stream is opened within this time."""
 
 
 class Messages(dict[str, "asyncio.Queue[Any]"]):
-    """Maps a session to its queue of messages, which is made at its first use."""
+    """Maps a session to its queue of messages. One that was removed has a queue that nobody reads."""
 
     def __missing__(self, session: str) -> "asyncio.Queue[Any]":
-        self[session] = asyncio.Queue()
-        return self[session]
-
-    def __setitem__(self, session: str, messages: "asyncio.Queue[Any]") -> None:
-        if session not in self and len(self) >= MOST_SESSIONS:
-            self.pop(next(iter(self)))
-        super().__setitem__(session, messages)
+        return asyncio.Queue()
 
     def __delitem__(self, session: str) -> None:
         """Does nothing: gradio deletes a session's messages when a stream breaks off, but the page may be open."""
 
+    def is_read(self, session: str) -> bool:
+        """Returns whether a stream waits for messages of the session, or has taken the last one."""
+        messages: Any = self.get(session)
+        return messages is not None and (messages.empty() or bool(messages._getters))
+
 
 class Queue(gradio.queueing.Queue):
-    """gradio's queue, but the calls of a page whose stream of messages breaks off go on if a new stream opens soon."""
+    """gradio's queue, but it goes on after an error, and forgets sessions first that nobody reads.
+
+    The calls of a page whose stream of messages breaks off go on if a new stream opens soon.
+    """
+
+    clients: dict[str, Any]
+    """Maps each session to the client that joined, the oldest first."""
+
+    async def push(self, body: Any, request: Any, username: str | None) -> Any:
+        """Adds an event to the queue. Removes unread sessions first, if there are too many."""
+        client = (request.client and request.client.host, request.headers.get("x-forwarded-for"))
+        messages: Any = self.pending_messages_per_session
+        self.clients = {session: one for session, one in self.clients.items() if session in messages}
+        unread = [session for session in self.clients if not messages.is_read(session)]
+        theirs = [session for session in unread if self.clients[session] == client]
+        if len(theirs) >= MOST_UNREAD_OF_A_CLIENT:
+            await self._remove(theirs[0])
+        elif len(messages) >= MOST_SESSIONS:
+            await self._remove(next(iter(theirs or unread or self.clients)))
+        pushed = await super().push(body, request, username)
+        self.clients.setdefault(body.session_hash, client)
+        return pushed
+
+    async def _remove(self, session: str) -> None:
+        """Forgets a session, its calls and its state."""
+        self.clients.pop(session, None)
+        self.pending_messages_per_session.pop(session, None)
+        self.pending_event_ids_session.pop(session, None)
+        self.blocks.state_holder.session_data.pop(session, None)
+        await super().clean_events(session_hash=session)
+
+    async def process_events(self, events: Any, *more: Any) -> None:
+        await super().process_events(events, *more)
+        for event in events:
+            if event.session_hash == event._id:  # a call over HTTP, which is a session of its own
+                self.blocks.state_holder.session_data.pop(event._id, None)
+
+    async def start_processing(self) -> None:
+        while True:
+            try:
+                return await super().start_processing()
+            except Exception:
+                _log.exception("gradio's queue ended with an error and is started again")
+            self.stopped = False
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _cancel_asyncio_tasks(self) -> None:
+        """Does nothing: gradio calls it when the queue ends, but what is being answered goes on."""
 
     async def clean_events(self, *, session_hash: str | None = None, event_id: str | None = None) -> None:
         if session_hash is None:
@@ -92,15 +174,25 @@ class Queue(gradio.queueing.Queue):
         await super().clean_events(session_hash=session)
 
 
-NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its path in handle_file()."
-
-
 class Blocks(gr.Blocks):
     """gradio's `Blocks`, but a call that fails is answered with a sentence, without a traceback."""
 
-    async def process_api(self, *given: Any, **named: Any) -> dict[str, Any]:
+    def get_config_file(self) -> Any:
+        """Returns gradio's configuration of the page, without the connection that each tab keeps open.
+
+        A browser has six connections to a server, so the seventh tab would stay blank. The server takes the end of
+        this connection as the end of the session. Without it a session's state goes when newer ones need its place.
+        """
+        return super().get_config_file() | {"connect_heartbeat": False}
+
+    async def process_api(self, block_fn: Any, *given: Any, **named: Any) -> dict[str, Any]:
+        tables = {id for id, event in block_fn.targets if event == "select"} & {
+            id for id, block in self.blocks.items() if isinstance(block, gr.Dataframe)
+        }
         with errors_as_sentences():
-            return await super().process_api(*given, **named)
+            if tables:
+                check_pressed_cell(getattr(named.get("event_data"), "_data", None))
+            return await super().process_api(block_fn, *given, **named)
 
     async def preprocess_data(self, block_fn: BlockFunction, inputs: list[Any], *more: Any) -> list[Any]:
         name, wanted = block_fn.api_name, len(block_fn.inputs)
@@ -108,11 +200,49 @@ class Blocks(gr.Blocks):
             by_name = f"/gradio_api/call/v2/{name} takes only those that you name."
             raise gr.Error(f"/{name} takes {wanted} values. Given: {len(inputs)}. {by_name}")
         try:
-            return await super().preprocess_data(block_fn, inputs, *more)
-        except gr.Error:
+            fitting = [fitting_value(block, value) for block, value in zip(block_fn.inputs, inputs, strict=True)]
+            return await super().preprocess_data(block_fn, fitting, *more)
+        except (gr.Error, BadInput):
             raise
         except Exception as error:
             raise BadInput(f"A value could not be read. {NOT_UPLOADED}") from error
+
+
+TYPES = {"string": str, "boolean": bool, "number": int | float, "integer": int, "object": dict, "array": list}
+"""Python's types by their names in JSON."""
+
+
+def fitting_value(block: Any, value: Any) -> Any:
+    """Returns a field's value, or for null, which a browser sends for a field that is not drawn yet, the first one.
+
+    Raises BadInput for a value of another type than the field's. gradio would hand it to the handler.
+    """
+    if block.stateful or isinstance(block, Api):  # the server's own value; the API checks its values itself
+        return value
+    kind = "string" if isinstance(block, gr.BrowserState) else str(block.api_info().get("type", "any"))
+    if value is None and kind != "integer":
+        one_of_a_list = isinstance(block, gr.Dropdown) and not block.multiselect and not block.allow_custom_value
+        chosen = isinstance(block, gr.Radio | gr.Checkbox) or one_of_a_list
+        return "" if isinstance(block, gr.Textbox) else block.value if chosen else None
+    mixed = kind == "array" and isinstance(value, list) and not all(isinstance(one, str) for one in value)
+    is_switch = isinstance(value, bool)
+    if kind in TYPES and (mixed or not isinstance(value, TYPES[kind]) or is_switch is not (kind == "boolean")):
+        raise BadInput(f"A value must be of the JSON type {kind}. Given: {fmt.excerpt(value)}.")
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise BadInput("A text holds half a character (a lone surrogate). Type it anew.") from None
+    return value
+
+
+def check_pressed_cell(data: Any) -> None:
+    """Raises BadInput if `data` is not what a browser sends for a pressed cell of a table."""
+    cell = data if isinstance(data, dict) else {}
+    place, row = cell.get("index"), cell.get("row_value")
+    fits = isinstance(place, list) and len(place) == 2 and all(type(one) is int and one >= 0 for one in place)
+    if not fits or not isinstance(row, list) or not row or any(isinstance(one, dict | list) for one in row):
+        raise BadInput("A pressed cell has a place (two whole numbers) and the texts of its row.")
 
 
 @contextlib.contextmanager

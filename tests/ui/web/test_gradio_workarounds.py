@@ -1,20 +1,29 @@
 """Each work-around for gradio is still needed, and still works."""
 
+import asyncio
 import contextlib
 import inspect
 import re
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
 import httpx
 import pytest
+import safehttpx
+from gradio import processing_utils
+from gradio.components.api_component import Api
+from gradio.data_classes import PredictBodyInternal
 from gradio.queueing import Queue
-from support.page_support import answering
+from gradio.state_holder import StateHolder
+from gradio.utils import LRUCache
+from support.page_support import answering, serving
 from support.samples import ok_result
 from support.worker_processes import wait_until
 
+from demo.core.options import BadInput
 from demo.ui.page import Page
 from demo.ui.web import gradio_workarounds
 
@@ -87,10 +96,168 @@ def test_the_calls_of_a_closed_page_end(monkeypatch) -> None:
         assert "a" not in queue.pending_messages_per_session
 
 
-def test_a_message_to_a_removed_session_harms_nothing() -> None:
-    assert gr.Blocks()._queue.pending_messages_per_session.max_size == 2000  # still needed
-    messages = gradio_workarounds.Messages()
-    for number in range(gradio_workarounds.MOST_SESSIONS + 1):
-        messages[str(number)].put_nowait(number)
-    assert len(messages) == gradio_workarounds.MOST_SESSIONS and "0" not in messages
-    assert messages["0"].empty()
+# ---- sessions that nobody reads
+
+
+def one_endpoint(blocks: type[gr.Blocks]) -> gr.Blocks:
+    with blocks(analytics_enabled=False) as page:
+        gr.api(lambda: 0, api_name="none")
+    page.state_holder = StateHolder()
+    page.state_holder.set_blocks(page)
+    return page
+
+
+def join(queue: Any, session: str, address: str = "a") -> None:
+    """Calls a page's only endpoint, and does not read the answer."""
+    request = SimpleNamespace(client=SimpleNamespace(host=address), headers={})
+    asyncio.run(queue.push(PredictBodyInternal(session_hash=session, fn_index=0, data=[]), request, None))
+
+
+@pytest.fixture
+def queue(monkeypatch) -> Any:
+    page = one_endpoint(gradio_workarounds.Blocks)
+    assert page._queue.pending_messages_per_session.max_size == 2000  # still needed
+    gradio_workarounds.prepare(page)
+    monkeypatch.setattr(gradio_workarounds, "MOST_SESSIONS", 60)
+    monkeypatch.setattr(gradio_workarounds, "MOST_UNREAD_OF_A_CLIENT", 20)
+    return page._queue
+
+
+def test_gradios_queue_ends_with_the_message_to_a_session_that_it_forgot() -> None:
+    queue: Any = one_endpoint(gr.Blocks)._queue
+    queue.pending_messages_per_session = LRUCache(2)
+    for session in "abc":
+        join(queue, session)
+    with pytest.raises(KeyError):
+        queue.broadcast_estimations(next(iter(queue.event_queue_per_concurrency_id)))
+
+
+def test_a_client_that_reads_nothing_pushes_nobody_else_out(queue: Any) -> None:
+    join(queue, "of another", "b")
+    for number in range(100):
+        join(queue, str(number))
+    kept = ["of another", *map(str, range(80, 100))]
+    assert list(queue.pending_messages_per_session) == list(queue.clients) == kept
+    assert set(queue.pending_event_ids_session) == set(kept) == set(queue.blocks.state_holder.session_data)
+    assert {event.session_hash for event in queue.event_ids_to_events.values()} == set(kept)
+
+
+def test_of_many_clients_those_that_read_stay(queue: Any) -> None:
+    join(queue, "reads", "b")
+    for number in range(200):
+        queue.pending_messages_per_session["reads"] = asyncio.Queue()  # it has read them all
+        join(queue, str(number), f"client {number}")
+    assert "reads" in queue.pending_messages_per_session
+    assert len(queue.pending_messages_per_session) == gradio_workarounds.MOST_SESSIONS
+
+
+def test_a_message_to_a_removed_session_harms_nothing(queue: Any) -> None:
+    queue.pending_messages_per_session["gone"].put_nowait(0)
+    assert "gone" not in queue.pending_messages_per_session
+
+
+def test_a_queue_that_ends_with_an_error_is_started_again(queue: Any, caplog) -> None:
+    join(queue, "one")
+    events, answered = queue.get_events, asyncio.Event()
+    queue.active_jobs, queue.get_events = [None], lambda: {}["a fault"]
+
+    async def answer(*_: Any) -> None:
+        answered.set()
+
+    async def serve() -> None:
+        serving = asyncio.create_task(queue.start_processing())
+        while not caplog.messages:
+            await asyncio.sleep(0.01)
+        queue.get_events, queue.process_events = events, answer
+        await asyncio.wait_for(answered.wait(), 10)
+        queue.close()
+        await asyncio.wait_for(serving, 10)
+
+    asyncio.run(serve())
+    assert set(caplog.messages) == {"gradio's queue ended with an error and is started again"}
+
+
+def test_the_state_of_a_call_over_http_goes_with_its_end() -> None:
+    page = one_endpoint(gradio_workarounds.Blocks)
+    with serving(page) as address:  # type: ignore[arg-type]
+        call = f"{address}gradio_api/call/none"
+        event = httpx.post(call, json={"data": []}).json()["event_id"]
+        assert "event: complete" in httpx.get(f"{call}/{event}").text
+        wait_until(lambda: event not in page.state_holder.session_data, 10)
+
+
+def test_no_connection_of_a_tab_stays_open() -> None:
+    """A browser has six connections to a server."""
+    with gr.Blocks(analytics_enabled=False) as plain:
+        gr.State()
+    assert plain.get_config_file()["connect_heartbeat"] is True  # still needed
+    with gradio_workarounds.Blocks(analytics_enabled=False) as ours:
+        gr.State()
+    assert ours.get_config_file()["connect_heartbeat"] is False
+
+
+# ---- addresses
+
+
+def test_nothing_is_fetched_from_an_address(monkeypatch) -> None:
+    """Neither by a route nor for a picture, nor is anybody asked where the address leads."""
+
+    def asked(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a name was looked up")
+
+    with serving(one_endpoint(gradio_workarounds.Blocks)) as address:  # type: ignore[arg-type]
+        monkeypatch.setattr(safehttpx, "async_validate_url", asked)
+        block = gr.Textbox()
+        for url in ("http://127.0.0.1:9/a.png", "https://huggingface.co/a", "http://a.invalid", "http://[::1]:9/a"):
+            for method in ("GET", "HEAD"):
+                assert httpx.request(method, f"{address}gradio_api/file={url}").status_code == 403
+            for fetch in (processing_utils.async_ssrf_protected_get, processing_utils.async_ssrf_protected_download):
+                with pytest.raises(BadInput, match="fetches nothing"):
+                    asyncio.run(fetch(url, ""))
+            with pytest.raises(BadInput, match="fetches nothing"):
+                block.move_resource_to_block_cache(url)
+
+
+# ---- values that no page sends
+
+NO_CHOICE: dict[str, Any] = {"choices": ["a"], "value": "a"}
+
+
+@pytest.mark.parametrize(
+    ("field", "good", "wrong"),
+    [
+        (gr.Textbox(), ["", "a"], [1, True, [], {}, "\ud800"]),
+        (gr.Radio(**NO_CHOICE), ["a", "b"], [1, False, ["a"], {}]),
+        (gr.Dropdown(allow_custom_value=True, **NO_CHOICE), ["b", None], [1.5, ["a"], {}]),
+        (gr.Dropdown(multiselect=True, **NO_CHOICE), [["a"], [], None], ["a", [["a"]], [1], {}]),
+        (gr.Checkbox(), [True], [0, "true", []]),
+        (gr.Number(), [1, 1.5, None], [True, "1", [1]]),
+        (gr.Slider(), [1, 1.5, None], [False, "1", {}]),
+        (gr.Image(), [{"path": "a"}, None], ["a", [], 1, True]),
+        (gr.Dataset(components=["textbox"], samples=[["a"]]), [0], [None, "0", True, 0.5]),
+        (gr.BrowserState(), ["a", None], [1, {}, ["a"]]),
+        (Api(None, {"type": "str"}), [1, True, {}, None], []),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, gr.blocks.Block) else "",
+)
+def test_a_field_takes_only_what_a_browser_sends_for_it(field: Any, good: list[Any], wrong: list[Any]) -> None:
+    for value in good:
+        assert gradio_workarounds.fitting_value(field, value) == value
+    for value in wrong:
+        with pytest.raises(BadInput, match=r"A value must be of the JSON type|half a character"):
+            gradio_workarounds.fitting_value(field, value)
+
+
+CELL = {"index": [0, 1], "row_value": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [None, [], {}, *({**CELL, "index": place} for place in (0, [0], [0, -1], [True, 0], [0.5, 0], "01")),
+     *({**CELL, "row_value": row} for row in (None, [], "ab", [["a"]], [{}]))],
+    ids=repr,
+)  # fmt: skip
+def test_a_pressed_cell_has_a_place_and_a_row(wrong: Any) -> None:
+    gradio_workarounds.check_pressed_cell(CELL)
+    with pytest.raises(BadInput, match="A pressed cell"):
+        gradio_workarounds.check_pressed_cell(wrong)

@@ -1,0 +1,58 @@
+"""The pictures of MCP tools: a data URL, or a file that was uploaded to this server.
+
+gradio would fetch an address for a tool. The schema of a tool lets no argument be an object, by which gradio would read
+any file of this machine.
+"""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from gradio.utils import get_upload_folder, is_in_or_equal
+
+from .guard import API
+
+WANTED = (
+    'Over MCP a picture is a "data:image/png;base64,..." URL, or the path or address of a file that was uploaded to '
+    f"this server ({API}/upload). No address of another server is fetched"
+)
+
+
+def install() -> None:
+    """Replaces gradio's MCP server. Call it before a launch with `mcp_server`."""
+    import gradio.mcp  # needs the package `mcp`
+
+    class Server(gradio.mcp.GradioMCPServer):
+        """gradio's, but it takes pictures as `WANTED` says, and no other files."""
+
+        @property
+        def _file_data_tool_description(self) -> str:
+            return ""  # gradio's names a tool that this server does not offer
+
+        def get_input_schema(self, *given: Any, **named: Any) -> tuple[dict[str, Any], list[list[str | int]]]:
+            schema, places = super().get_input_schema(*given, **named)
+            for place in places:
+                schema["properties"][place[-1]].pop("format", None)  # "a http or https url to a file"
+            return schema, places
+
+        def convert_strings_to_filedata(self, value: Any, filedata_positions: Any) -> Any:
+            for (name,) in filedata_positions:
+                if value.get(name):
+                    value[name] = uploaded(value[name])
+            return super().convert_strings_to_filedata(value, filedata_positions)
+
+    gradio.mcp.GradioMCPServer = Server  # type: ignore[misc]
+
+
+def uploaded(given: str) -> Any:
+    """Returns a data URL unchanged, and an uploaded file, by path or address, as gradio describes it.
+
+    Raises ValueError for anything else.
+    """
+    if given.startswith("data:"):
+        return given
+    _, marked, below = given.partition(f"{API}/file=")
+    path = Path(unquote(below) if marked else given)
+    if "\0" not in str(path) and path.is_absolute() and is_in_or_equal(path, get_upload_folder()) and path.is_file():
+        return {"path": str(path), "orig_name": path.name, "meta": {"_type": "gradio.FileData"}}
+    raise ValueError(f"{WANTED}. Given: {given[:80]!r}.")
