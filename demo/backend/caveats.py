@@ -73,8 +73,9 @@ def subnormal_shares(workload: Workload) -> str:
     model = workload.model
     places = {"weights": tensors([*model.parameters(), *model.buffers()]), "inputs": tensors(workload.batch)}
     counts = {name: _count_subnormal(found) for name, found in places.items()}
+    workload.restorer.restore()  # outside of the count: it copies the inputs
     with _Subnormals() as results:
-        workload.eager()
+        workload.once(model)
     counts["results of its operators"] = results.count
     shares = {name: count[0] / max(1, count[1]) for name, count in counts.items()}
     return ", ".join(f"{name} {fmt.percent(share)}" for name, share in shares.items() if share >= SUBNORMAL_SHARE)
