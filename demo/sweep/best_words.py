@@ -6,7 +6,7 @@ from typing import Any
 from ..core import codec, format as fmt
 from ..core.options import MODES, OPTIONS
 from ..core.stats import TAKEN_FACTOR
-from ..present import verdict
+from ..present.report import Report
 from .best_table import CLOSE_RATIO, EAGER, WAYS, BestTable, Row, Way
 
 NAMES = {"default": "default mode", "package": "a package", "layers": "layer by layer"}
@@ -76,7 +76,7 @@ def conclusion(table: BestTable) -> list[str]:
         if table.equals:
             ways, close = ", ".join([name(row.way) for row in table.equals]), 100 * CLOSE_RATIO - 100
             said.append(f"It cannot be told from {ways}; it is the simplest within {close:.0f} % of the surest.")
-    if winner.result is not None and not winner.way.changes_eager and (pays := verdict.worth(winner.result)):
+    if winner.result is not None and not winner.way.changes_eager and (pays := Report(winner.result).pays):
         said.append(f"{pays}.")
     if table.disturbed:
         said.append(

@@ -131,7 +131,7 @@ class BestPane(WorkView):
 
     def _open(self, going: BestSearch | None, event: gr.SelectData) -> str:
         rows = going.table.rows if going is not None else ()
-        run = next((row.result for row in rows if best_words.cells(row)["way"] == event.row_value[0]), None)
+        run = next((row.result for row in rows if row.way.name == event.row_value[0]), None)
         return links.run_summary(run) if run is not None else ""
 
 
@@ -179,9 +179,11 @@ def _row(row: Row, table: BestTable) -> dict[str, tables.Cell]:
     cells = {
         title: tables.Cell(numbers.get(name, words[name]), words[name], style)
         for name, title in best_words.COLUMNS.items()
+        if name != "way"
     }
     rank = tables.Cell(row.rank, str(row.rank or tables.UNKNOWN), style)
-    return {"Way": cells.pop("Way"), "Rank": rank, **cells}
+    way = tables.Cell(row.way.name, words["way"], style)  # by its name `BestPane._open` finds the row
+    return {"Way": way, "Rank": rank, **cells}
 
 
 def _crossover(table: BestTable) -> go.Figure | None:

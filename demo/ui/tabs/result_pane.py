@@ -15,6 +15,7 @@ from ...core.result import RunResult
 from ...core.result_json import to_json
 from ...present import charts, details, markdown, naming, pictures, png, race
 from ...present.pictures import VARIANTS, Variant
+from ...present.report import Report
 from ...present.script import change, needs_folder, script
 from ...runs.outcome import Files
 from . import tables
@@ -86,33 +87,34 @@ class ResultPane:
     def only(self, html: str) -> Updates:
         return {part: gr.update(visible=False) for part in self._parts if part is not self.top} | {self.top: html}
 
-    def result(self, result: RunResult, files: Files, plays: bool, again: bool) -> Updates:
+    def result(self, report: Report, files: Files, plays: bool, again: bool) -> Updates:
         """Returns updates that show a result and offer its `files`.
 
         `plays`: whether the race is animated. `again`: whether to show the button Repeat.
         """
+        result = report.result
         words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
-        updates = self.only(headline(result)) | self._folds_of(result) | self._to_take(result, files)
+        updates = self.only(headline(report)) | self._folds_of(report) | self._to_take(report, files)
         updates[self.repeat] = gr.update(value=words, visible=again)
         if result.failure is not None:
             return updates
-        picture = race_of(result, plays)
-        return updates | {self.race: gr.update(value=picture, visible=bool(picture))} | self.outputs.show(result)
+        picture = race_of(report, plays)
+        return updates | {self.race: gr.update(value=picture, visible=bool(picture))} | self.outputs.show(report)
 
-    def _folds_of(self, result: RunResult) -> Updates:
-        figure = charts.trace(result)
+    def _folds_of(self, report: Report) -> Updates:
+        figure = charts.trace(report.result)
         updates: Updates = {self.trace: gr.update(value=figure, visible=figure is not None)}
-        for fold, parts in details.tree(result).items():
+        for fold, parts in details.tree(report).items():
             updates[self.folds[fold]] = gr.update(visible=bool(parts))
             updates[self.sections[fold]] = "\n\n".join(map(markdown.section, parts))
         return updates
 
-    def _to_take(self, result: RunResult, files: Files) -> Updates:
-        hints = []
+    def _to_take(self, report: Report, files: Files) -> Updates:
+        result, hints = report.result, []
         if needs_folder(result.spec):
             hints.append("Start the code in the project's folder, where its files are.")
         try:
-            source = script(result)
+            source = script(report)
             if result.spec.sees_picture and not (result.image and catalog.find_scene(result.image.sha256)):
                 hints.append("In the script a grey picture of the same size stands in for yours.")
         except BadInput as refused:
@@ -121,9 +123,10 @@ class ResultPane:
         as_json = json.dumps(to_json(result), allow_nan=False, indent=2)
         contents = {"json": as_json.encode(), "script": source.encode()}
         if result.status != "cancelled":
-            contents["card"] = png.card(result)
-        if race.of_result(result):
-            contents |= {"race": race.file(result).encode(), "still": png.race_at_rest(result)}
+            contents["card"] = png.card(report)
+        if report.race:
+            drawn = race.file(report.race, report.source)
+            contents |= {"race": drawn.encode(), "still": png.race_at_rest(report.race, report.source)}
         short = naming.short(result.spec.checkpoint)
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
         updates: Updates = {
@@ -182,11 +185,12 @@ class Outputs:
         self._shown += [self.slider, self.difference]
         self.components = [self.words, *self._shown]
 
-    def show(self, result: RunResult) -> Updates:
+    def show(self, report: Report) -> Updates:
         """Returns updates that show the predictions of a result, or hide this part of the pane if there are none."""
+        result = report.result
         seen, values, words = result.predictions or {}, Values(), list[str]()
         if set(VARIANTS) <= set(seen):
-            words, values = markdown.of_predictions(result), self._texts(result, seen) or self._labels(seen)
+            words, values = markdown.of_predictions(report), self._texts(result, seen) or self._labels(seen)
             try:
                 values |= self._pictures(result.image, seen)
             except (ValueError, ArithmeticError):  # a damaged stored result: its other parts are still shown
