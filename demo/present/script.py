@@ -145,16 +145,12 @@ model = AOTICompiledModel(loader(package, "model", False, 1, -1))"""
 def script(report: Report) -> str:
     """Returns a program that times the model of a result again, eager and compiled in turns, and compares the outputs.
 
-    The program of a failed run fails the same way, for a bug report. Raises BadInput for random weights with a text,
-    and for an option outside `APPLIED` that changes more than the timing.
+    The program of a failed run fails the same way, for a bug report. Raises BadInput with `script_refusal`.
     """
     result = report.result
     spec, image = result.spec, result.image
-    for name in spec.departures():
-        if not (name in APPLIED or OPTIONS[name].timing):
-            raise BadInput(f"A program does not apply the option {name}, so none repeats this run.")
-    if (spec.text or spec.prompt) and spec.weights == "random":
-        raise BadInput("A program with a text needs trained weights, so none repeats this run.")
+    if refused := script_refusal(spec):
+        raise BadInput(refused)
     text, tf32 = spec.task == TEXT_GENERATION, spec.dtype == "tf32"
     scene = catalog.find_scene(image.sha256) if image else None
     size = (image.width, image.height) if image else (640, 480)
@@ -177,6 +173,19 @@ def script(report: Report) -> str:
     code = {name: literal(value) for name, value in vars(spec).items()} | _model_code(spec) | code
     body = [line for line in lines if line not in imports]
     return Template("\n".join([TITLE, *imports, *body, ""])).substitute(code)
+
+
+def script_refusal(spec: RunSpec) -> str:
+    """Returns why no program repeats a run: random weights with a text, an option outside `APPLIED`; '' if one does.
+
+    An option that changes the timing alone is no reason.
+    """
+    for name in spec.departures():
+        if not (name in APPLIED or OPTIONS[name].timing):
+            return f"A program does not apply the option {name}, so none repeats this run."
+    if (spec.text or spec.prompt) and spec.weights == "random":
+        return "A program with a text needs trained weights, so none repeats this run."
+    return ""
 
 
 def _model_code(spec: RunSpec) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 import pytest
 from PIL import Image
+from support import page_support
 from support.fake_runner import FakeRunner
 from support.page_support import (
     HOSTILE,
@@ -70,7 +71,7 @@ def test_code_to_take_has_a_hint_on_its_files(page: Page, checkpoint: str, bundl
     result = ok_result(spec=RunSpec(checkpoint, "image-classification", device="cpu"))
     pane, updates = page.run_tab.pane, of(page, result)
     assert updates[pane.change]["value"] == "model = torch.compile(model)"
-    assert updates[pane.script] == script(Report(result)) and updates[pane.script_fold]["visible"]
+    assert updates[pane.script_fold]["visible"]
     assert ("Start the code in the project's folder" in updates[pane.hint]) is bundled
     assert "a grey picture of the same size stands in for yours" in updates[pane.hint]
 
@@ -79,10 +80,28 @@ def test_code_to_take_has_a_hint_on_its_files(page: Page, checkpoint: str, bundl
 def test_a_result_is_a_file_to_download(page: Page, checkpoint: str) -> None:
     result = ok_result(spec=RunSpec(checkpoint, "image-classification", device="cpu"))
     updates = of(page, result)
-    files = {name: Path(file_of(page, updates, name)["value"]) for name in ("json", "card")}
+    report, files = updates[page.run_tab.pane.shown], {}
+    for kind in ("json", "card", "race", "still", "script"):
+        assert file_of(page, updates, kind) == gr.update(visible=True)
+        files[kind] = Path(page_support.press(page, page.run_tab.pane.files[kind], report))
     assert from_json(json.loads(files["json"].read_text())) == result
-    assert files["card"].read_bytes().startswith(b"\x89PNG")
+    assert files["script"].read_text() == script(report) and files["race"].read_text().startswith("<svg")
+    assert all(files[kind].read_bytes().startswith(b"\x89PNG") for kind in ("card", "still"))
     assert all(re.fullmatch(r"[\w.-]+", file.name) for file in files.values())
+    assert page_support.press(page, page.run_tab.pane.files["card"], None) is None
+
+
+def test_nothing_is_drawn_or_written_before_it_is_asked_for(page: Page, monkeypatch) -> None:
+    for name in ("png.card", "png.race_at_rest", "race.file", "script", "to_json"):
+        monkeypatch.setattr(f"demo.ui.tabs.result_pane.{name}", lambda *_, name=name: pytest.fail(name))
+    updates = of(page, ok_result())
+    assert updates[page.run_tab.pane.script] == "" and updates[page.run_tab.pane.script_fold]["open"] is False
+
+
+def test_the_script_is_shown_once_its_fold_is_opened(page: Page) -> None:
+    pane, report = page.run_tab.pane, Report(ok_result())
+    assert page_support.press(page, pane.script_fold, report, event="expand") == script(report)
+    assert page_support.press(page, pane.script_fold, None, event="expand") == ""
 
 
 def test_a_trace_is_there_until_another_run_begins(history: History) -> None:
