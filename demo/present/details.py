@@ -269,6 +269,9 @@ def costs(report: Report) -> Part | None:
     for part in dict.fromkeys(part for cost in costs for part in cost.parts):
         lines[naming.worker_word(part)] = [part in cost.parts and fmt.duration(cost.parts[part]) for cost in costs]
     facts = [Fact("Package", fmt.size(found.package_bytes))] if found.package_bytes is not None else []
+    if found.partly and all(start.state == "warm" for start in starts):
+        why = "It found part of its code in the cache: from nothing a first call takes longer."
+        facts.append(Fact("First call of this run", fmt.duration(found.first_call_seconds), why))
     return Part("When does compiling pay?", (), _table(heads, lines), facts)
 
 

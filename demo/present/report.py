@@ -43,7 +43,7 @@ OPEN_BECAUSE = {
     "machine": f"Each end allows for a factor of {TAKEN_FACTOR:g}, because other programs took cores",
 }
 """Why the verdict is 'unsure', by `Comparison.open_because`; `floor` is how far eager differed from itself."""
-STARTS = {"cold": "from nothing", "warm": "with a kept cache", "partly": "from a partly filled cache"}
+STARTS = {"cold": "from nothing", "warm": "with a kept cache", "partly": "with part of the cache kept"}
 """The states of the compile cache before a first call, in words."""
 WIDE = 0.1
 """An 'unsure' verdict reads 'No clear difference' if the interval's half-width is at most this, else 'Too noisy'."""
@@ -292,7 +292,10 @@ class Report:
 
     @cached_property
     def starts(self) -> tuple[Start, ...]:
-        """Each state of the compile cache from which a first call is known, 'from nothing' first."""
+        """Each state of the compile cache from which a first call is known, 'from nothing' first.
+
+        A partly kept cache counts only if nothing else is known: no later start is like it.
+        """
         compiled = self.result.compilation
         if compiled is None:
             return ()
@@ -306,6 +309,7 @@ class Report:
                 self._paid(state),
             )
             for state, seconds in compiled.known_costs.items()
+            if state != "partly" or "warm" not in compiled.known_costs
         )
 
     def _paid(self, state: str) -> BreakEven | None:

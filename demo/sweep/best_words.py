@@ -14,8 +14,8 @@ COLUMNS = {
     "way": "Way",
     "speedup": "Speed-up over eager",
     "seconds": "Eager → this way",
-    "nothing": "First answer from nothing",
-    "next": "First answer in the next process",
+    "cold": "First answer from nothing",
+    "warm": "First answer with a kept cache",
     "memory": "Memory",
     "agreement": "Outputs",
 }
@@ -43,7 +43,7 @@ def _speedup(row: Row) -> tuple[str, str]:
 
 def cells(row: Row) -> dict[str, str]:
     """Returns the texts of a row by column; '–' for what is not known."""
-    start = {state: row.first_answer(state) for state in ("nothing", "next")}
+    start = {state: row.first_answer(state) for state in ("cold", "warm")}
     ratio, interval = _speedup(row)
     agreement = "–" if row.way.name == EAGER else "agrees" if row.result is not None else "not tried yet"
     return {
@@ -70,7 +70,7 @@ def conclusion(table: BestTable) -> list[str]:
             said.append(f"The best estimate is that of {name(guess.way)}: {ratio} ({interval}), perhaps no gain.")
     else:
         ratio, interval = _speedup(winner)
-        start = winner.first_answer("next")
+        start = winner.first_answer("warm")
         first = "" if start is None else f", first answer after {fmt.duration(start)} in each process"
         said = [fmt.capital(f"{name(winner.way)}: {ratio} as fast as eager ({interval}){first}")]
         if table.equals:

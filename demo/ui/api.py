@@ -130,8 +130,8 @@ freezing, a package, channels last. Each way is a stored run; what is stored alr
 
 The answer is JSON with complete (whether everything was tried), answer (sentences), winner, equals (ways that cannot be
 told from it), and rows, the best first: way, settings, rank (null where it cannot win), speedup
-over eager with low and high, seconds of a call, first_answers (seconds from the start of a process, from nothing and
-in the next process, by part), memory_bytes, out (why it cannot win), processes and the id of its run.
+over eager with low and high, seconds of a call, first_answers (seconds from the start of a process by part: "cold" from
+nothing, "warm" with a kept cache), memory_bytes, out (why it cannot win), processes and the id of its run.
 """
 BEST_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
 """The options of a run that `/best` takes. The search chooses the others."""

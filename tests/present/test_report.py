@@ -147,12 +147,16 @@ PAYS: dict[str, tuple[dict[str, Any], str]] = {
     "both starts": ({}, "Pays after {cold} calls from nothing, {warm} with a kept cache"),
     "a second press": ({"compilation": SECOND}, "Pays after {cold} calls from nothing, {warm} with a kept cache"),
     "a package": ({"compilation": PACKAGE}, "Pays after {cold} calls from nothing, {warm} with the package kept"),
-    "partly filled": ({"compilation": PARTLY}, "Pays after {partly} calls from a partly filled cache"),
+    "partly filled": ({"compilation": PARTLY}, "Pays after {partly} calls with part of the cache kept"),
+    "partly filled, then full": (
+        {"compilation": dataclasses.replace(PARTLY, first_call_seconds=12.0, warm=WARM)},
+        "Pays after {warm} calls with a kept cache",
+    ),
     "slower": ({"compiled": measurement(0.004)}, "Never pays here"),
     "other outputs": ({"parity": DIFFER}, NEVER_KNOWN),
     "outputs not compared": (
         {"parity": UNKNOWN, "compilation": PARTLY},
-        "Pays after {partly} calls from a partly filled cache, if its outputs are right",
+        "Pays after {partly} calls with part of the cache kept, if its outputs are right",
     ),
     "void": ({"compilation": VOID}, "It was recompiled while it was timed: no figure holds"),
     "nothing compiled": ({"compilation": None}, ""),
@@ -191,6 +195,15 @@ def test_no_break_even_stands_anywhere_if_it_is_not_known() -> None:
     for result in (wrong, slower, ok_result(compilation=VOID)):
         assert Report(result).race == ()
         assert "Break-even" not in markdown.section(details.costs(Report(result)))
+
+
+def test_a_first_call_from_a_partly_kept_cache_stands_apart() -> None:
+    partly = dataclasses.replace(PARTLY, first_call_seconds=12.0, warm=dataclasses.replace(WARM, parts={"dynamo": 2.0}))
+    part = details.costs(Report(ok_result(compilation=partly)))
+    (fact,) = part.facts
+    assert fact.value == "12 s" and "part of its code" in fact.why
+    assert "–" not in [cell for row in part.table[1] for cell in row]
+    assert details.costs(Report(ok_result(compilation=PARTLY))).facts == []
 
 
 def test_a_start_has_its_time() -> None:

@@ -172,8 +172,8 @@ def _row(row: Row, table: BestTable) -> dict[str, tables.Cell]:
     numbers = {
         "speedup": row.speedup.ratio if row.speedup is not None else None,
         "seconds": row.seconds,
-        "nothing": row.first_answer("nothing"),
-        "next": row.first_answer("next"),
+        "cold": row.first_answer("cold"),
+        "warm": row.first_answer("warm"),
         "memory": row.memory_bytes,
     }
     cells = {
@@ -195,7 +195,7 @@ def _crossover(table: BestTable) -> go.Figure | None:
     lines = [
         WayLine(fmt.capital(best_words.name(row.way)), _kind(row, table), start, eager / row.speedup.ratio)
         for row in table.rows
-        if row.rank is not None and row.speedup is not None and (start := row.first_answer("next"))
+        if row.rank is not None and row.speedup is not None and (start := row.first_answer("warm"))
     ]
     return crossover(lines, _source(table))
 
@@ -212,7 +212,7 @@ def _ladder(table: BestTable) -> go.Figure | None:
     bars = {
         fmt.capital(best_words.name(row.way)): {word: answer.get(part, 0.0) for part, word in parts.items()}
         for row in table.rows
-        if not row.out and (answer := row.first_answers.get("next"))
+        if not row.out and (answer := row.first_answers.get("warm"))
     }
     return ladder(bars, _source(table))
 

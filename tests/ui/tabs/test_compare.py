@@ -91,7 +91,7 @@ def test_a_row_holds_the_value_of_each_run() -> None:
     rows = {name: cells for name, *cells in cells_of(runs)}
     assert rows["Freezing"] == ["off", "on", "on"] and "Threads" not in rows
     assert rows["Compiled latency"] == ["2.04 ms", "1.02 ms", "0.68 ms"]
-    assert rows["First compiled call"] == ["10 s (from nothing)", "9.0 s (off)", "8.0 s (from a partly filled cache)"]
+    assert rows["First compiled call"] == ["10 s (from nothing)", "9.0 s (off)", "8.0 s (with part of the cache kept)"]
     drawn = [(label, round(comparison.ratio, 6)) for label, comparison in compare.bars(list(map(Report, runs))).items()]
     assert drawn[:2] == [("<b>A  no difference</b>  ", 1.0), ("<b>B  2.00×</b>  freezing", 2.0)]
     assert ["Time to the first token", "–", "8.16 ms → 5.10 ms"] in cells_of([runs[0], text_result()])
