@@ -21,7 +21,8 @@ from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.stats import Interval
 from demo.present import charts, details, markdown, race
-from demo.present.report import Fact, Report
+from demo.present.details import Fact
+from demo.present.report import Report
 from demo.present.script import script
 from demo.store import export
 from demo.sweep.grid import Cell, record

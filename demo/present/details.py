@@ -13,10 +13,22 @@ from ..core.options import OPTIONS, PUBLISHED_CALLS
 from ..core.result import FIRST_TOKEN, RunResult
 from ..store import published
 from . import naming
-from .report import Fact, Report, with_ends
+from .report import Report, with_ends
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 """The titles of the columns, the first one '', and the lines. A line is its name, then a value for each other title."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact that stands behind a verdict."""
+
+    name: str
+    value: str
+    why: str = ""
+    """What the value means."""
+    url: str = ""
+    """The page that explains the value; '' for none."""
 
 
 @dataclass(frozen=True)

@@ -55,18 +55,6 @@ NEVER = BreakEven(calls=None, low=None, high=None, images=None, seconds=None)
 
 
 @dataclass(frozen=True)
-class Fact:
-    """One fact that stands behind a verdict."""
-
-    name: str
-    value: str
-    why: str = ""
-    """What the value means."""
-    url: str = ""
-    """The page that explains the value; '' for none."""
-
-
-@dataclass(frozen=True)
 class Start:
     """A first call of the compiled model, from one state of the compile cache."""
 
