@@ -12,6 +12,7 @@ from PIL import ExifTags, Image
 
 from demo.core import images, limits
 from demo.core.base64_images import decode_mask, decode_preview, encode_mask
+from demo.core.files import LFS_POINTER
 from demo.core.images import read_picture
 from demo.core.options import BadInput
 
@@ -172,6 +173,7 @@ def grown_frame() -> bytes:
     ("data", "said"),
     [
         (b"", "'picture.png' is empty: it has 0 bytes."),
+        (LFS_POINTER + b"v1\n", "'picture.png' is a Git LFS pointer, not the picture. Run `git lfs pull`"),
         (bytes(2 * MAX_FILE_BYTES), "'picture.png' has 60.0 MB, the limit is 30.0 MB."),
         (png(60_000, 60_000), f"more than {MAX_PIXELS:,} pixels"),
         (grown_frame(), f"more than {MAX_PIXELS:,} pixels"),
@@ -180,7 +182,7 @@ def grown_frame() -> bytes:
         (deep(4095), "hardly uses the upper ones"),
         (encoded(Image.fromarray(np.array([[0, 4095]], np.uint16)), "PNG"), "hardly uses the upper ones"),
     ],
-    ids=["empty", "huge", "large", "a large frame", "long", "floats", "12 bits", "12 bits of grey"],
+    ids=["empty", "pointer", "huge", "large", "a large frame", "long", "floats", "12 bits", "12 bits of grey"],
 )
 def test_a_picture_beyond_the_limits_is_refused(data: bytes, said: str, tmp_path: Path) -> None:
     assert said in refusal_of(data, tmp_path)
