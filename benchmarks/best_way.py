@@ -68,7 +68,7 @@ def ladders(table: BestTable) -> tuple[list[list[str]], list[str]]:
         package = Path(folder) / "model.pt2"
         for row in table.rows:
             name = row.way.name
-            known = row.first_answers.get("next")
+            known = row.first_answers.get("warm")
             if name not in LADDERS or known is None:
                 continue
             if name == "package":

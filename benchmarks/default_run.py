@@ -14,7 +14,7 @@ from demo.core import catalog
 from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import RunResult
-from demo.present import verdict
+from demo.present.report import Report
 from demo.runs.runner import Runner
 from demo.sweep.grid import PICTURE
 
@@ -61,7 +61,7 @@ def main() -> None:
                     f"{first:.2f} s",
                     f"{whole:.1f} s",
                     f"{limit:.0f} s",
-                    verdict.headline(result),
+                    Report(result).headline,
                 ]
             )
             if first > 1.0 or whole > limit or result.status != "ok":

@@ -19,7 +19,7 @@ from benchmarks import report
 from demo.core import catalog, format as fmt
 from demo.core.machine import HostInfo
 from demo.core.result import RunResult
-from demo.present import verdict
+from demo.present.report import Report
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.sweep.grid import PICTURE, Cell, make_cells
@@ -62,7 +62,7 @@ def row(place: tuple[str, str], cell: Cell) -> list[str]:
     latencies = map(fmt.latency, result.latencies.values())
     peaks = [side.peak_memory_bytes for side in (result.eager, result.compiled) if side is not None]
     memory = fmt.size(max(peak or 0 for peak in peaks))
-    return [*place, first, again, *latencies, verdict.speedup_in_full(result), memory]
+    return [*place, first, again, *latencies, Report(result).ratio_in_full, memory]
 
 
 def in_short(found: dict[tuple[str, str], Cell]) -> str:

@@ -24,7 +24,8 @@ from .core.comparison import BreakEven, Comparison
 from .core.files import temporary_folder
 from .core.options import OPTIONS, OWN_MODEL, BadInput, RunSpec
 from .core.result import Failure, RunResult
-from .present import race, verdict
+from .present import race
+from .present.report import Report
 from .runs.runner import Runner
 from .store.history import History
 from .sweep.best_table import BestTable, Way
@@ -80,13 +81,14 @@ class Answer:
         return self.result.failure
 
     def __str__(self) -> str:
-        return terminal.summary(self.result)
+        return terminal.summary(Report(self.result))
 
     def _repr_html_(self) -> str:
         """Returns the verdict and the race as HTML that needs no network. Notebooks call this."""
+        report = Report(self.result)
         return (
-            f'<div style="max-width:48em"><p style="font-size:1.4em">{escape(verdict.headline(self.result))}</p>'
-            f"{race.of_result(self.result)}<pre>{escape(str(self))}</pre></div>"
+            f'<div style="max-width:48em"><p style="font-size:1.4em">{escape(report.headline)}</p>'
+            f"{race.picture(report.race)}<pre>{escape(terminal.summary(report))}</pre></div>"
         )
 
 

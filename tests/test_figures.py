@@ -20,7 +20,9 @@ from demo.core.progress import Progress
 from demo.core.result import RunResult
 from demo.core.result_json import to_json
 from demo.core.stats import Interval
-from demo.present import charts, details, markdown, race, verdict
+from demo.present import charts, details, markdown, race
+from demo.present.details import Fact
+from demo.present.report import Report
 from demo.present.script import script
 from demo.store import export
 from demo.sweep.grid import Cell, record
@@ -58,7 +60,7 @@ each_kind = pytest.mark.parametrize("kind", RESULTS)
 
 
 def compare_tab(result: RunResult) -> str:
-    both = [result, result]
+    both = [Report(result)] * 2
     lines = [" ".join(row.values()) for row in compare.rows(both)]
     return "\n".join([compare.conclusion(both), *compare.bars(both), *lines])
 
@@ -68,23 +70,23 @@ def cell(result: RunResult) -> Cell:
 
 
 PLACES: dict[str, Callable[[RunResult], str]] = {
-    "headline": verdict.headline,
-    "last line": verdict.in_one_line,
-    "report of the terminal": terminal.report,
+    "headline": lambda result: Report(result).headline,
+    "last line": lambda result: Report(result).summary,
+    "report of the terminal": lambda result: terminal.in_full(Report(result)),
     "history of the terminal": lambda result: terminal.history_table([result]),
     "sweep's line": lambda result: sweep_command.cell_text(cell(result)),
     "sweep's table": lambda result: sweep_command.cells_table([cell(result)]),
     "sweep's value": lambda result: cell(result).value,
     "heat map": lambda result: sweep_tab.map_text(cell(result))[0],
-    "Markdown": lambda result: plain(markdown.of_run(result)),
+    "Markdown": lambda result: plain(markdown.of_run(Report(result))),
     "Markdown of a sweep": lambda result: markdown.of_cells([(result.spec, result, cell(result).value)]),
-    "headline of the page": headline,
-    "script": script,
+    "headline of the page": lambda result: headline(Report(result)),
+    "script": lambda result: script(Report(result)),
     "history": lambda result: " ".join(getattr(one, "text", one) for one in history_tab.row_of(result).values()),
     "compare": compare_tab,
-    "guide": lambda result: " ".join(details.guide(result).sentences),
+    "guide": lambda result: " ".join(details.guide(Report(result)).sentences),
     "trace chart": lambda result: json.dumps(charts.trace(result).to_dict(), default=str, ensure_ascii=False),
-    "race": race.of_result,
+    "race": lambda result: race.picture(Report(result).race),
 }
 DRAWN = {"trace chart", "race", "heat map"}
 MEDIANS = ("report of the terminal", "Markdown")
@@ -113,7 +115,7 @@ def stated(text: str, ratios: Iterable[str]) -> list[str]:
 @each_kind
 def test_a_sample_has_its_verdict(kind: str) -> None:
     result = RESULTS[kind]
-    assert verdict.outcome(result) == kind
+    assert Report(result).kind == kind
     if kind != "same":
         medians = result.eager.median_seconds / result.compiled.median_seconds
         assert abs(medians / result.speedup.ratio - 1) > 0.02
@@ -122,7 +124,7 @@ def test_a_sample_has_its_verdict(kind: str) -> None:
 @pytest.mark.parametrize("place", ["report of the terminal", "Markdown", "headline of the page", "compare"])
 def test_compiling_pays_alike_everywhere(place: str) -> None:
     text = re.sub(r"\s", " ", text_of(place, RESULTS["faster"]))
-    assert re.sub(r"\s", " ", verdict.worth(RESULTS["faster"])) in text
+    assert re.sub(r"\s", " ", Report(RESULTS["faster"]).pays) in text
 
 
 @pytest.mark.parametrize(
@@ -215,18 +217,18 @@ def test_every_place_says_what_its_interval_rests_on(basis: str) -> None:
     result = BASES[basis]
     for place in ("last line", "report of the terminal", "Markdown", "headline of the page", "compare"):
         assert basis in text_of(place, result), place
-    sections = [markdown.section(part) for parts in details.tree(result).values() for part in parts]
+    sections = [markdown.section(part) for parts in details.tree(Report(result)).values() for part in parts]
     page = "".join([text_of("headline of the page", result), *sections])
     assert plain(html.unescape(page)).replace("\N{NO-BREAK SPACE}", " ").count(basis) == 1
 
 
-def processes(result: RunResult) -> list[details.Row]:
-    return [row for row in details.calls(result).rows if row[0].startswith("Process ")]
+def processes(result: RunResult) -> list[Fact]:
+    return [fact for fact in details.calls(Report(result)).facts if fact.name.startswith("Process ")]
 
 
 def test_each_process_stands_with_its_interval() -> None:
-    ids = [re.search(r"run (\w+)", words)[1] for _, _, words in processes(THIRD)]
+    ids = [re.search(r"run (\w+)", fact.why)[1] for fact in processes(THIRD)]
     assert ids == [ALONE.id.split("-")[0], "second", "third"]
     assert processes(ALONE) == []  # the answer itself says it
-    _, low, high = map(float, re.findall(r"\d\.\d\d", processes(ONE)[0][1]))
+    _, low, high = map(float, re.findall(r"\d\.\d\d", processes(ONE)[0].value))
     assert ONE.speedup.low < low <= high < ONE.speedup.high

@@ -17,6 +17,7 @@ from demo.core.catalog import arguments, make_spec
 from demo.core.codec import plain
 from demo.core.options import BadInput
 from demo.present import markdown, naming
+from demo.present.report import Report
 from demo.present.script import script
 from demo.sweep.grid import make_specs
 from demo.ui.page import Page
@@ -49,10 +50,10 @@ assert argument["type"] == {"type": "boolean"} and argument["parameter_default"]
 
 # what is said of a run
 assert naming.settings(spec).endswith(" · shiny")
-assert "shiny" in markdown.of_run(result)
-assert "Shiny" in str(compare.rows([ok_result(), result]))
+assert "shiny" in markdown.of_run(Report(result))
+assert "Shiny" in str(compare.rows([Report(ok_result()), Report(result)]))
 with pytest.raises(BadInput, match="does not apply the option shiny"):
-    script(result)
+    script(Report(result))
 """
 
 

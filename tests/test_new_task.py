@@ -69,6 +69,7 @@ from support.fake_runner import FakeRunner
 from demo.cli import terminal
 from demo.core.result_json import from_json, to_json
 from demo.present import markdown
+from demo.present.report import Report
 from demo.present.script import script
 from demo.store import export
 from demo.store.history import History
@@ -94,11 +95,11 @@ assert links.fill_form(page.run_tab.form, result.spec)[fields["task"]]["value"] 
 without_checkpoint = str(result_or_error(lambda: links.spec_of({"task": NAME}, "shapes-vit")))
 assert without_checkpoint.endswith("For depth-estimation there are: none."), without_checkpoint
 
-assert "transformers.AutoModelForDepthEstimation" in script(result)
-assert "depths differ by at most" in markdown.of_run(result)
+assert "transformers.AutoModelForDepthEstimation" in script(Report(result))
+assert "depths differ by at most" in markdown.of_run(Report(result))
 assert export.row(result)["task"] == NAME
 assert best_table.why_out(result, result) == ""
-report = terminal.report(result)
+report = terminal.in_full(Report(result))
 assert report.count(" deep") == 2 and "Eager and compiled agree: depths differ by at most" in report
 """
 

@@ -21,7 +21,8 @@ from demo.core.files import replacing
 from demo.core.options import BadInput, RunSpec
 from demo.core.result import FIRST_TOKEN, RunResult
 from demo.core.result_json import from_json
-from demo.present import markdown, naming, verdict
+from demo.present import markdown, naming
+from demo.present.report import Report
 from demo.store import export
 from tools.measured_table import add_measured, table_of
 
@@ -159,12 +160,12 @@ def _text_table(records: Sequence[dict[str, Any]]) -> str:
     lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
     for result in map(result_of, records):
         spec, compiled = result.spec, result.compilation
-        speedup = verdict.speedup_in_full(result)
+        speedup = Report(result).ratio_in_full
         if result.status != "ok" or not speedup:
             speedup = f"**{naming.status(result)}**: {result.failure.message if result.failure else ''}"
         first = result.comparisons.get(FIRST_TOKEN)
         pairs = (first and first.latencies, result.answer_seconds)
-        cells = [spec.checkpoint, spec.mode, spec.dtype, verdict.times(result) or "–", speedup]
+        cells = [spec.checkpoint, spec.mode, spec.dtype, Report(result).times or "–", speedup]
         cells += [" → ".join(map(fmt.latency, pair)) if pair else "–" for pair in pairs]
         cells += [result.parity.verdict if result.parity else "–", compiled.cuda_graphs.state if compiled else "–"]
         lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
@@ -191,7 +192,7 @@ def short_table(book: Book, commit: str | None, rows: str) -> str:
     cells: dict[tuple[int, str], dict[str, str]] = {}
     for (batch, mode), results in groups.items():
         for result in results:
-            speedup = verdict.speedup_in_full(result) if result.status == "ok" else ""
+            speedup = Report(result).ratio_in_full if result.status == "ok" else ""
             if speedup:
                 speedup += f", {fmt.count(len(result.earlier) + 1, 'process')}"
             cells.setdefault((batch, result.spec.checkpoint), {})[mode] = speedup or naming.status(result).lower()

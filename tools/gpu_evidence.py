@@ -64,7 +64,7 @@ from demo.core import catalog, format as fmt
 from demo.core.cores import usable_cores
 from demo.core.files import replacing
 from demo.core.options import TEXT_GENERATION, RunSpec
-from demo.present import verdict
+from demo.present.report import Report
 from demo.store.published import current_commit
 from demo.sweep.grid import PICTURE
 from tools.evidence_tables import Book, result_of, write_tables
@@ -315,7 +315,7 @@ def _measure(groups: Sequence[Group], book: Book, folder: Path, left: Callable[[
                 continue
             book.add(one)
             result = result_of(one)
-            _say(f"{one['key']}: {verdict.headline(result)} ({fmt.duration(result.elapsed_seconds)})")
+            _say(f"{one['key']}: {Report(result).headline} ({fmt.duration(result.elapsed_seconds)})")
             yield one
 
 

@@ -16,7 +16,7 @@ from ..core.cores import BUSY_CPU
 from ..core.machine import GpuSample
 from ..core.options import RunSpec
 from ..core.result import RunResult
-from . import compilation
+from . import causes, compilation
 from .effects import Effects, compute_when_read
 from .timing import MIN_CALLS
 from .workload import Variants, Workload, tensors
@@ -154,7 +154,9 @@ def of_timing(result: RunResult) -> list[Caveat]:
             found.append(Caveat("breaks", {"breaks": len(compiled.graph_breaks), "graphs": compiled.graphs}))
         for first in compiled.fallbacks[:1]:
             count = len(compiled.fallbacks)
-            found.append(Caveat("fallbacks", {"count": count, "place": first.location, "reason": first.reason}))
+            hint = causes.trace_remedy(first.reason) or causes.hidden_errors()
+            reason = f"{first.reason}. {hint}".rstrip(". ")
+            found.append(Caveat("fallbacks", {"count": count, "place": first.location, "reason": reason}))
     if result.eager is not None and result.compiled is not None and result.speedup is not None:
         slow, usual = result.compiled.p95_seconds, result.eager.p95_seconds
         # As in the verdict, under 1 % is no difference.

@@ -1,11 +1,8 @@
 """Turns exceptions into sentences that tell the user what failed and what to change."""
 
 import contextlib
-import errno
 import json
-import os
 import re
-import sysconfig
 import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,23 +11,29 @@ from typing import Any
 import torch
 from huggingface_hub import errors as hub_errors
 from safetensors import SafetensorError
+from torch._dynamo.exc import BackendCompilerFailed, Unsupported, UserError
 
-from ..core import catalog, format as fmt
+from ..core import catalog, format as fmt, hub
 from ..core.caveat import Caveat
-from ..core.files import NO_ROOM
 from ..core.options import OWN_MODEL, BadInput, RunSpec
 from ..core.progress import PHASE_DOING
 from ..core.refusals import AGAIN, less_memory, other_way_to_compile
 from ..core.result import Failure, RunResult, Status
-from . import compilation, profiling
+from . import causes, compilation, profiling
 
 OTHER = "choose another checkpoint"
+LOGIN = "log in (hf auth login)"
+ANOTHER_LOGIN = "Log in again (hf auth login) or log out (hf auth logout): a public model needs no token"
 NO_ANSWER = (TimeoutError, ConnectionError, hub_errors.LocalEntryNotFoundError)
-UNUSABLE_FOLDER = ("failed to map segment", *map(os.strerror, (*NO_ROOM, errno.EACCES, errno.EPERM)))
-"""Words in errors about a folder that is full, may not be written, or is mounted without execution (noexec)."""
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, SafetensorError)
 SLOW_FORMAT = 2.0
 """A number format is slow if float32 is at least this many times faster."""
+TRACERS = ("torch._dynamo", "torch._export", "torch.export", "torch.fx.experimental.symbolic_shapes")
+NOT_TRACED = {"mode", "freezing", "dtype"}
+"""Options that change nothing while the model's Python code is traced."""
+HALF_FORMAT = re.compile(r"(?i)\b(half|b?float16|fp16|bf16)\b|same dtype|dtype mismatch")
+"""Words in errors of code that cannot compute in a format of 16 bits, or that mixes formats."""
+INNER_ERROR = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """Words, in lower case, in the errors of CUDA, C++, Linux, cuBLAS and cuDNN when memory runs out."""
 
@@ -41,12 +44,13 @@ def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status
     if is_out_of_memory(error):
         device = f"{environment.device_name} ({fmt.size(environment.memory_bytes)})" if environment else spec.device
         what = "The model" if spec.task == OWN_MODEL else f"Batch size {spec.batch_size}"
-        message = f"{what} ran out of memory on {device} while {PHASE_DOING[phase]}."
+        mode = f" in mode {spec.mode}" if phase == "compile" and spec.mode != "default" else ""
+        message = f"{what} ran out of memory on {device} while {PHASE_DOING[phase]}{mode}."
         return "out_of_memory", Failure(
             phase, message, *less_memory(spec, compiled=phase in ("compile", "time"), half=_half_format(spec))
         )
     text = compilation.first_line(error).rstrip(".:! ")
-    remedy, change = _remedy(phase, spec, text)
+    remedy, change = _remedy(phase, spec, error, text)
     if spec.task == OWN_MODEL and phase != "compile":
         text = with_line(error, catalog.own_model_parts(spec.checkpoint)[0]).rstrip(".:! ")
     failure = Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}.", remedy, change)
@@ -56,25 +60,41 @@ def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status
 def with_line(error: BaseException, file: Path) -> str:
     """Returns the error and the line of the user's file that raised it: 'ValueError: bad size (mine.py, line 7)'."""
     if isinstance(error, SyntaxError):
-        return f"SyntaxError: {error.msg} ({Path(error.filename or file).name}, line {error.lineno})"
-    first = next(iter(str(error).splitlines()), "")
+        line = f", line {error.lineno}" if error.lineno else ""
+        return f"SyntaxError: {error.msg} ({Path(error.filename or file).name}{line})"
+    # TorchScript's messages begin with its own traceback, or with an empty line, and end with what failed.
+    inner = INNER_ERROR.findall(str(error)) if "TorchScript" in str(error) else []
+    first = next((line for one in (*inner[-1:], *str(error).splitlines()) if (line := one.strip())), "")
     lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == str(file)]
     place = f" ({file.name}, line {lines[-1]})" if lines else ""
     return f"{type(error).__name__}{f': {first[:200]}' if first else ''}{place}"
 
 
-def _remedy(phase: str, spec: RunSpec, text: str) -> tuple[str, dict[str, Any]]:
-    """Returns advice for the error message `text`, and the options to change: {"dtype": "float32"}, or {} if none."""
-    if phase == "compile" and (remedy := build_remedy(text)):
-        return remedy, {}
+def _remedy(phase: str, spec: RunSpec, error: BaseException, text: str) -> tuple[str, dict[str, Any]]:
+    """Returns advice for `error`, whose message is `text`, and the options to change: {"dtype": "float32"}, or {}."""
+    halves = spec.dtype in ("float16", "bfloat16") and HALF_FORMAT.search(str(error)) is not None
     if phase in ("compile", "time"):
-        other, change = other_way_to_compile(spec)
-        return f"{AGAIN if phase == 'time' else 'Eager works and was timed.'} {other}".strip(), change
-    exact = {"dtype": "float32"} if spec.dtype in ("float16", "bfloat16") else {}
+        if remedy := causes.build_remedy(text):
+            return remedy, {}
+        remedy, change = causes.trace_remedy(text), dict[str, Any]()
+        if not remedy:
+            remedy, change = other_way_to_compile(spec, _cannot_be_it(error, halves))
+        return f"{AGAIN if phase == 'time' else 'Eager works and was timed.'} {remedy}".strip(), change
+    exact = {"dtype": "float32"} if halves else {}
     if spec.task == OWN_MODEL:
-        own = f"The module must run eagerly with the inputs that your function returns and weights of {spec.dtype}"
-        return f"{own}: fix it, or choose another --dtype, and run again.", exact
-    return f"Try dtype float32, or {OTHER}." if exact else f"{OTHER.capitalize()}.", exact
+        own = "The module must run eagerly with the inputs that your function returns"
+        other = ", or choose another --dtype," if exact else ""
+        return f"{own}{f' and weights of {spec.dtype}' if exact else ''}: fix it{other} and run again.", exact
+    return ("Try dtype float32." if exact else ""), exact
+
+
+def _cannot_be_it(error: BaseException, halves: bool) -> set[str]:
+    """Returns the options that did not cause the failed compile. `halves`: whether a format of 16 bits may have."""
+    others = set() if halves else {"dtype"}
+    if isinstance(error, Unsupported | UserError):  # with fullgraph also for what breaks a graph without it
+        return others | NOT_TRACED
+    traced = type(error).__module__.startswith(TRACERS) and not isinstance(error, BackendCompilerFailed)
+    return others | {"fullgraph"} | (NOT_TRACED if traced else set())
 
 
 def _half_format(spec: RunSpec) -> str:
@@ -107,22 +127,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in text for words in OUT_OF_MEMORY)
 
 
-def build_remedy(message: str) -> str:
-    """Returns how to repair a machine that cannot build code, from the error's message; '' for an unknown cause."""
-    if any(words in message for words in UNUSABLE_FOLDER):
-        return "Set TORCHINDUCTOR_CACHE_DIR and TMPDIR to folders with room, in which files may be written and run."
-    if "signal terminated program" in message:
-        return f"The system stopped the compiler: free memory, or raise the limits that `ulimit -a` shows. {AGAIN}"
-    if re.search(r"\b(Python|pyconfig)\.h\b|\bC(\+\+)? compiler|\bcc1|find .*-l", message):
-        version = sysconfig.get_python_version()
-        packages = f"Debian and Ubuntu: apt-get install build-essential python{version}-dev"
-        return f"Install a C++ compiler and the headers of Python {version} ({packages}), or set CXX to a compiler."
-    if re.search("undefined symbol|invalid ELF|file too short|PCH file", message):
-        folder = "TORCHINDUCTOR_CACHE_DIR, or torchinductor_ with your user's name among the temporary files"
-        return f"The compile cache may be damaged: delete the folder of {folder}."
-    return ""
-
-
 # Loading a checkpoint
 
 
@@ -152,33 +156,50 @@ def in_sentences(checkpoint: str) -> Iterator[None]:
 
 def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
     """Returns the error to raise after a checkpoint failed to load: CannotLoad if it may load later or elsewhere."""
-    name, entry, causes = short_name(checkpoint), catalog.find(checkpoint), list(_causes(error))
+    name, entry, chain = short_name(checkpoint), catalog.find(checkpoint), list(_causes(error))
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
-    other, change = f"or {OTHER}.", dict[str, Any]()
+    other, change = OTHER, dict[str, Any]()
     if entry is not None:  # the catalogue has a config for each of its checkpoints
-        other, change = "or choose weights: random, which times its architecture all the same.", {"weights": "random"}
-    if any(isinstance(cause, hub_errors.GatedRepoError) for cause in causes):
-        login = f"Accept its licence at https://huggingface.co/{name} and log in (hf auth login)"
-        return CannotLoad(f"{name} is gated on the Hub.", f"{login}, {other}", **change)
-    if any(isinstance(cause, hub_errors.RepositoryNotFoundError) for cause in causes):
-        what = f"{name} was not found on the Hub, or is private."
-        return CannotLoad(what, "Check the spelling: owner/name, as microsoft/resnet-50.")
-    if any(map(_is_hub_failure, causes)):
-        what = f"The Hub cannot be reached, or fails, and {name} is not complete in the local cache."
-        return CannotLoad(what, f"Try again later, {other}", **change)
-    file_error = next((one for one in causes if isinstance(one, DAMAGED) or getattr(one, "errno", None)), None)
-    what = f"{name} could not be loaded: {_reason(file_error or error)}."
-    if file_error is not None:
+        other, change = "choose weights: random, which times its architecture all the same", {"weights": "random"}
+    answered = next((one for one in chain if isinstance(one, hub_errors.HfHubHTTPError)), None)
+    if answered is not None and not isinstance(answered, hub_errors.EntryNotFoundError):
+        what, remedy = hub_refusal(name, answered)
+        return CannotLoad(what, f"{remedy}, or {other}." if remedy else f"{other.capitalize()}.", **change)
+    if any(map(_is_no_answer, chain)):
+        reason, remedy = hub.problem() or ("it fails", "try again later")
+        what = f"The Hub cannot be reached ({reason}), and {name} is not complete in the local cache."
+        return CannotLoad(what, f"{remedy[0].upper()}{remedy[1:]}, or {other}.", **change)
+    damage = next((one for one in chain if isinstance(one, DAMAGED) or getattr(one, "errno", None)), None)
+    if found := causes.of_checkpoint(checkpoint, isinstance(damage, DAMAGED)):
+        return CannotLoad(f"{name} {found[0]}.", found[1])
+    what = f"{name} could not be loaded: {_reason(damage or error)}."
+    if damage is not None:
         return CannotLoad(what, f"Download or write it again where there is room, or {OTHER}.")
     return BadInput(f"{what} {OTHER.capitalize()}.")
 
 
-def _is_hub_failure(error: BaseException) -> bool:
-    """Returns whether the Hub did not answer, or answered with an error. A missing file does not count."""
-    no_answer = isinstance(error, NO_ANSWER) or type(error).__module__.startswith("http")
-    failed = isinstance(error, hub_errors.HfHubHTTPError) and not isinstance(error, hub_errors.EntryNotFoundError)
-    return no_answer or failed
+def hub_refusal(name: str, error: hub_errors.HfHubHTTPError) -> tuple[str, str]:
+    """Returns (what, remedy) for the Hub's answer with an error; the remedy is a clause, and '' if none is known."""
+    status, message = error.response.status_code, fmt.printable(error.server_message or "")
+    if isinstance(error, hub_errors.GatedRepoError):
+        return f"{name} is gated on the Hub.", f"Accept its licence at https://huggingface.co/{name} and {LOGIN}"
+    if status == 401 and not isinstance(error, hub_errors.RepositoryNotFoundError):
+        source = hub.token_source()
+        remedy = "Unset it, or set it to a valid token: a public model needs none" if source else ANOTHER_LOGIN
+        return f"The Hub refuses the token of {source or 'your login'}.", remedy
+    if isinstance(error, hub_errors.RepositoryNotFoundError):
+        what = f"{name} was not found on the Hub, or is private."
+        return what, f"Check the spelling (owner/name, as microsoft/resnet-50); if it is private, {LOGIN}"
+    if status >= 500 or status == 429:
+        return f"The Hub {'asks to wait' if status == 429 else 'fails'} (status {status}).", "Try again later"
+    return f"The Hub refuses {name} (status {status}): {message[:300].rstrip('.') or 'it gives no reason'}.", ""
+
+
+def _is_no_answer(error: BaseException) -> bool:
+    """Returns whether the Hub did not answer. An answer that says no, as for a missing file, does not count."""
+    of_client = type(error).__module__.startswith("http") and getattr(error, "response", None) is None
+    return isinstance(error, NO_ANSWER) or of_client
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

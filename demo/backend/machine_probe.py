@@ -26,7 +26,7 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 from ..core import cgroup, hub, limits
 from ..core.cores import usable_cores
 from ..core.machine import Environment, HostInfo
-from . import compilation, compile_cache, failures
+from . import causes, compilation, compile_cache
 
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
@@ -35,7 +35,12 @@ BLACKWELL = (10, 0)
 """Least compute capability of the GPUs for which torch's build for CUDA 12.6 has no code."""
 CUDA_12_WHEELS = ("cuda_runtime", "cuda_nvcc", "cuda_cccl")
 """Folders of `nvidia` into which the wheels of CUDA 12 install the headers; those of CUDA 13 share one, `cu13`."""
-EXTENSION = '#include <Python.h>\n#include <sstream>\nextern "C" const char *version() { return Py_GetVersion(); }\n'
+EXTENSION = """
+#include <Python.h>
+#include <omp.h>
+#include <sstream>
+extern "C" const char *version() { return omp_get_max_threads() ? Py_GetVersion() : ""; }
+"""
 
 
 def warm_imports() -> None:
@@ -180,13 +185,15 @@ def compiler() -> str | None:
 def compile_problem(on_gpu: bool = False) -> str | None:
     """Returns why torch.compile cannot build code here, and what helps; None if it can. Takes about a second.
 
-    It builds and loads a small C++ extension, as inductor does. With `on_gpu` it also compiles a Triton kernel, which
-    makes a CUDA context.
+    Unless torch.compile is switched off, it builds and loads a small C++ extension, as inductor does. With `on_gpu` it
+    also compiles a Triton kernel, which makes a CUDA context.
     """
+    if problem := causes.switched_off():
+        return problem
     try:
         with tempfile.TemporaryDirectory(dir=cache_dir(), ignore_cleanup_errors=True) as folder:
             (source := Path(folder, "extension.cpp")).write_text(EXTENSION)
-            options = cpp_builder.CppTorchOptions(include_pytorch=False)
+            options = cpp_builder.CppTorchOptions()
             builder = cpp_builder.CppBuilder("extension", str(source), options, folder)
             builder.build()
             ctypes.PyDLL(builder.get_target_file_path())
@@ -195,7 +202,7 @@ def compile_problem(on_gpu: bool = False) -> str | None:
                 torch.compile(torch.sin)(torch.ones(8, device="cuda"))
     except Exception as error:  # of a compiler, a linker, a loader or a file system
         reason = compilation.first_line(error if compiler() else exc.InvalidCxxCompiler()).rstrip(".")
-        return f"torch.compile cannot build code here: {reason}. {failures.build_remedy(reason)}".strip()
+        return f"torch.compile cannot build code here: {reason}. {causes.build_remedy(reason)}".strip()
     return None
 
 
@@ -238,7 +245,7 @@ def host() -> HostInfo:
         compute_capability=".".join(map(str, gpu.capability)) if gpu else None,
         cuda_toolkit=toolkit[0].name if toolkit else None,
         threads=torch.get_num_threads(),
-        compile_problem=None if cpp_compiler else compile_problem(),
+        compile_problem=(causes.switched_off() or None) if cpp_compiler else compile_problem(),
     )
 
 

@@ -21,8 +21,10 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
 
 from ..core import catalog, format as fmt, hub, limits
 from ..core.caveat import Caveat
+from ..core.files import LFS_REMEDY
 from ..core.options import TEXT_GENERATION, BadInput, RunSpec
 from ..tasks.registry import BY_NAME
+from . import causes
 from .failures import OTHER, in_sentences, short_name
 from .workload import dtype_of
 
@@ -32,6 +34,7 @@ COMPUTED = ("position_ids", "inv_freq", "masked_bias", "num_batches_tracked", "r
 """Ends of the names of tensors in old files that today's models compute themselves."""
 TEXT_MODELS = ("owlvit", "owlv2")
 """Model types of zero-shot detectors that take a list of texts. Other types take one joined text, and are refused."""
+NO_CONFIG, SAVE = "holds no config.json", "Give one written by save_pretrained."
 MAX_LABEL = 200
 """Most characters of a label. Longer labels are cut."""
 MAX_ENTRIES = 100_000
@@ -45,6 +48,7 @@ MAX_SIDE = 4096
 MAX_TEXT_BYTES = 50_000_000
 """Largest text file of a checkpoint. For comparison: Gemma 3's tokenizer.json has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
+TOKENIZER_FILES = (*TEXT_FILES, ".model")
 MAX_PARAMETER_BYTES = 8
 """Bytes of a parameter in float64, the widest number format."""
 
@@ -171,6 +175,8 @@ def _of_formats(spec: RunSpec, config: Any) -> list[Caveat]:
 
 
 def _tokenizer(source: Source, options: dict[str, Any]) -> Any:
+    if unfetched := causes.pointers(Path(source.name), TOKENIZER_FILES):  # else one may be read as the vocabulary
+        raise BadInput(f"{short_name(source.name)} has Git LFS pointers in place of {unfetched}. {LFS_REMEDY}")
     tokenizer = transformers.AutoTokenizer.from_pretrained(source.name, **options)
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         # If the files are missing, transformers makes a tokenizer without words: all queries would be the same.
@@ -189,7 +195,8 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
     elif catalog.is_folder(spec.checkpoint):
         folder = Path(spec.checkpoint).absolute()
         if not (folder / "config.json").is_file():
-            raise BadInput(f"The folder {folder.name!r} holds no config.json. Give one written by save_pretrained.")
+            what, remedy = causes.of_checkpoint(str(folder), damaged=False) or (NO_CONFIG, SAVE)
+            raise BadInput(f"The folder {folder.name!r} {what}. {remedy}")
     if folder is not None:
         return Source(str(folder), str(folder), {"local_files_only": True}, {"use_safetensors": True})
     options: dict[str, Any] = {"revision": entry.revision} if entry and entry.revision else {}
@@ -213,6 +220,8 @@ def _config(source: Source) -> Any:
     entries, _ = PreTrainedConfig.get_config_dict(source.config_name, **source.options)
     model_type = entries.get("model_type")
     if (kind := _class_of(model_type)) is None:  # a checkpoint may bring Python code for it, which is never run here
+        if model_type is None:
+            raise ValueError("its config.json names no model_type, so it is no model of transformers")
         version = transformers.__version__
         raise ValueError(f"transformers {version} does not know its config's model_type, {model_type!r}")
     for name, amount, limit in _amounts(entries):

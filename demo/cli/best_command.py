@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core import format as fmt
 from ..core.options import OWN_MODEL
+from ..present.report import Report
 from ..present.script import script
 from ..store.history import History
 from ..sweep import best_words
@@ -53,7 +54,7 @@ def _best(options: argparse.Namespace) -> int:
     report = best_report(table, search.missing, stop.is_set())
     print(common.json_text(best_words.as_json(table)) if options.json else report)
     if options.script is not None and table.winner is not None and table.winner.result is not None:
-        options.script.write_text(script(table.winner.result), encoding="utf-8")
+        options.script.write_text(script(Report(table.winner.result)), encoding="utf-8")
         print(f"The winner's script lies in {options.script}.", file=sys.stderr)
     return stop.exit_code or (common.FAILED if table.winner is None else common.OK)
 

@@ -37,11 +37,12 @@ def _doctor(options: argparse.Namespace) -> int:
     if machine is not None and machine.gpu_problem is not None:
         notes.append(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
     _say("Asking the Hub ...")
-    if not (reachable := hub.reachable()):
+    if trouble := hub.problem():
         notes.append(
-            "The Hugging Face Hub cannot be reached. Checkpoints that ship with the project or are in the cache still "
-            "run, all others with --weights random."
+            f"The Hugging Face Hub cannot be reached: {trouble.reason}; {trouble.remedy}. Checkpoints that ship with "
+            "the project or are in the cache still run, all others with --weights random."
         )
+    reachable = trouble is None
     if options.json:
         print(json_text({"machine": machine, "hub_reachable": reachable, "problems": problems, "notes": notes}))
     else:

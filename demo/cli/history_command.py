@@ -14,6 +14,7 @@ from ..core.options import BadInput
 from ..core.result import RunResult
 from ..core.result_json import dumps
 from ..present import markdown, naming, png, race
+from ..present.report import Report
 from ..present.script import script
 from ..store import export, hub_dataset
 from ..store.history import History
@@ -58,7 +59,7 @@ def add_to(commands: Any) -> None:
 
 
 def _script(options: argparse.Namespace) -> None:
-    print(script(find_stored(History(), options.id)), end="")
+    print(script(Report(find_stored(History(), options.id))), end="")
 
 
 def _history(options: argparse.Namespace) -> None:
@@ -74,19 +75,19 @@ def _history(options: argparse.Namespace) -> None:
             _write(Path(file), _exports(results))
         case ["card", id, file]:
             result = find_stored(history, id)
-            _write(Path(file), {".png": lambda draft: draft.write(png.card(result))})
+            _write(Path(file), {".png": lambda draft: draft.write(png.card(Report(result)))})
         case ["race", id, file]:
-            result = find_stored(history, id)
+            report = Report(find_stored(history, id))
             drawings: dict[str, Writer] = {
-                ".svg": lambda draft: draft.write(race.file(result).encode()),
-                ".png": lambda draft: draft.write(png.race_at_rest(result)),
+                ".svg": lambda draft: draft.write(race.file(report.race, report.source).encode()),
+                ".png": lambda draft: draft.write(png.race_at_rest(report.race, report.source)),
             }
             _write(Path(file), drawings)
         case ["delete", *ids] if ids:
             _delete(history, ids, options)
         case [id] if id not in VERBS and not fmt.did_you_mean(id, VERBS):
             result = find_stored(history, id)
-            print(dumps(result) if options.json else terminal.report(result))
+            print(dumps(result) if options.json else terminal.in_full(Report(result)))
         case words:
             given = " ".join(["history", *words])
             meant = "" if words[0] in VERBS else fmt.did_you_mean(words[0], VERBS)

@@ -18,7 +18,8 @@ from ..core.progress import Progress
 from ..core.refusals import on_machine
 from ..core.result import RunResult
 from ..core.result_json import dumps
-from ..present import markdown, verdict
+from ..present import markdown
+from ..present.report import Report
 from ..present.script import loading_lines
 from ..runs.forecast import memory_doubt
 from ..runs.outcome import Files
@@ -67,22 +68,23 @@ def _run(options: argparse.Namespace) -> int:
     image, history = common.picture(options.image, [spec]), History()
     with common.stop_by_signal() as stop:
         result = _measure(history, spec, image, Files(options.trace, options.package), stop)
+    report = Report(result)
     if options.trace is not None and options.trace.is_file():
         print(f"The trace lies in {options.trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
     if options.package is not None and options.package.is_file():
         lines = loading_lines(options.package)
         print(f"The package lies in {options.package}. Lines that load it:\n{lines}", file=sys.stderr)
     if options.json or options.full:
-        print(dumps(result) if options.json else terminal.report(result))
+        print(dumps(result) if options.json else terminal.in_full(report))
     else:
-        print(terminal.summary(result, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+        print(terminal.summary(report, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
     if stored := history.get(result.id) is not None:
         print(f"Stored as {result.id}: {common.PROGRAM} history {result.id}", file=sys.stderr)
     if options.export_markdown is not None:
-        options.export_markdown.write_text(markdown.of_run(result), encoding="utf-8")
+        options.export_markdown.write_text(markdown.of_run(report), encoding="utf-8")
     if stop.exit_code:
         return stop.exit_code
-    code = common.OK if options.at_least is None else _gate(result, options.at_least, options.undecided)
+    code = common.OK if options.at_least is None else _gate(report, options.at_least, options.undecided)
     return code if result.status == "ok" and stored else common.FAILED
 
 
@@ -126,12 +128,13 @@ def _memory_doubt(history: History, spec: RunSpec, machine: HostInfo) -> str:
     return memory_doubt(on_machine(spec, machine), find(spec.checkpoint), stored, machine)
 
 
-def _gate(result: RunResult, least: float, undecided: str | None) -> int:
+def _gate(report: Report, least: float, undecided: str | None) -> int:
     """Returns how a gate ends: OK, FAILED, or UNDECIDED if the run cannot tell, unless `undecided` says otherwise.
 
     Prints the reason to standard error.
     """
-    known = result.speedup if verdict.outcome(result) not in (None, "void") else None
+    result = report.result
+    known = report.speedup if report.kind != "void" else None
     compared = result.parity is not None and result.parity.verdict == "match"
     found = f"the speed-up is {fmt.ends(known.low, known.high)}" if known is not None else "the speed-up is not known"
     code = common.UNDECIDED

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..core import format as fmt
 from ..core.options import BadInput, RunSpec
-from ..present import markdown, verdict
+from ..present import markdown
+from ..present.report import Report
 from ..runs.forecast import SweepForecast, forecast_sweep
 from ..store.history import History
 from ..sweep import grid as grids
@@ -153,6 +154,6 @@ def cells_table(cells: list[Cell]) -> str:
     rows = [("checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")]
     for cell in cells:
         settings = (cell.spec.checkpoint, str(cell.spec.batch_size), cell.spec.mode, cell.spec.dtype)
-        times, id = (verdict.times(cell.result), cell.result.id) if cell.result else ("", "")
+        times, id = (Report(cell.result).times, cell.result.id) if cell.result else ("", "")
         rows.append((*settings, times, cell.value[:60] or "not run", id))
     return "\n".join(terminal.table(rows))

@@ -13,10 +13,10 @@ from typing import TextIO
 
 from ..core import format as fmt
 from ..core.progress import Progress
-from ..core.quality import quality
 from ..core.result import RunResult
-from ..present import details, markdown, naming, verdict
+from ..present import details, naming
 from ..present.details import Part
+from ..present.report import Report
 from ..present.script import change
 from ..sweep.run_grid import Done, Event, Timing
 
@@ -129,15 +129,16 @@ def measured_so_far(progress: Progress) -> str:
 # A result
 
 
-def summary(result: RunResult, colour: bool = False) -> str:
+def summary(report: Report, colour: bool = False) -> str:
     """Returns a result in at most twelve lines, with ANSI colour codes if `colour`."""
+    result = report.result
     known = result.environment
     cores = f", {fmt.count(known.cpu_count, 'core')}" if known is not None and result.spec.device == "cpu" else ""
     title = (f"{naming.run_line(result)} · {naming.where(result)}{cores}", "bold")
     if result.failure is not None:
-        lines = [title, (f"  {verdict.headline(result)}", "slower"), (f"  {result.failure.remedy}", "")]
+        lines = [title, (f"  {report.headline}", "slower"), (f"  {result.failure.remedy}", "")]
     else:
-        lines = [title, *((f"  {line}", kind) for line, kind in _figures(result))]
+        lines = [title, *((f"  {line}", kind) for line, kind in _figures(report))]
     # A prompt, or the text that a model writes, may hold control codes that a terminal obeys.
     texts = [(fmt.printable(line).rstrip(), kind) for line, kind in lines]
     return "\n".join(
@@ -145,8 +146,9 @@ def summary(result: RunResult, colour: bool = False) -> str:
     )
 
 
-def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
+def _figures(report: Report) -> Iterator[tuple[str, str]]:
     """Yields the lines of a successful result, each with its key in `ANSI_CODES`, or '' for no colour."""
+    result = report.result
     width = 2 + max((len(title) for _, title, _ in naming.variants(result)), default=0)
     for name, title, side in naming.variants(result):
         seconds = side.wall_seconds
@@ -154,39 +156,39 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
         spread = f" ± {fmt.latency(statistics.pstdev(seconds))}   {low} … {high}"
         calls = fmt.count(len(seconds), "call")
         yield f"{title:<{width}}{fmt.latency(result.latencies[name]):>9}{spread}, {calls}", name
-    answer = " ".join(filter(None, verdict.headline_parts(result) or ())) or verdict.headline(result)
-    outcome = verdict.outcome(result)
-    yield answer, outcome if outcome in ("faster", "slower") else "bold"
-    if interval := verdict.interval(result):
-        yield f"  {interval}", ""
-    plain = [verdict.worth(result), details.agreement(result).removesuffix(".")]
+    yield report.sentence, report.kind if report.kind in ("faster", "slower") else "bold"
+    if report.interval_and_basis:
+        yield f"  {report.interval_and_basis}", ""
+    plain = [report.pays, report.agreement]
     if (compiled := result.compilation) is not None:
         breaks = fmt.count(len(compiled.graph_breaks), "break")
         first = fmt.duration(compiled.first_call_seconds)
         plain.append(f"{fmt.count(compiled.graphs, 'graph')}, {breaks}, first call {first}")
-    if launching := verdict.launching(result):
-        plain.append(f"{launching}: --mode reduce-overhead")
-    plain.append(verdict.without_breaks(result))
-    if (mark := quality(result)) is not None:
-        plain.append(verdict.quality_line(result).removesuffix(".") + REMEDIES[mark.remedy])
-    yield from ((line, "") for line in [*plain, verdict.caveat(result)])
+    if report.launching:
+        plain.append(f"{report.launching}: --mode reduce-overhead")
+    plain.append(report.without_breaks)
+    if report.quality is not None:
+        plain.append(report.quality_line + REMEDIES[report.quality.remedy])
+    yield from ((line, "") for line in [*plain, report.caveat])
 
 
-def report(result: RunResult) -> str:
+def in_full(report: Report) -> str:
     """Returns a result in full, as text: its summary, the predictions, all details, and the lines for your own code."""
+    result = report.result
     place, image = f"  Started {fmt.minute(result.started_at)} UTC", result.image
     if image is not None:
         place += f". Picture: {image.name}, {image.width} × {image.height}"
-    short = summary(result)
-    sections = [[short, place]]
+    sections = [[summary(report), place]]
     for variant, predictions in (result.predictions or {}).items():
         sections.append(hanging(f"{variant}: ", "; ".join(predictions.lines()[:MAX_PREDICTIONS]) or "nothing"))
-    sections += [hanging("", text) for text in markdown.of_predictions(result) if text.rstrip(".") not in short]
-    for parts in details.tree(result).values():
-        sections += [_part(part) for part in parts if part.sentences or part.table or part.rows]
-    if verdict.outcome(result) == "faster":
+    if result.failure is not None and report.agreement:  # of a successful run it stands in the summary
+        sections.append(hanging("", f"{report.agreement}."))
+    sections += [hanging("", text) for text in report.prediction_notes]
+    for parts in details.tree(report).values():
+        sections += [_part(part) for part in parts if part.sentences or part.table or part.facts]
+    if report.kind == "faster":
         sections.append(["In your own code:", textwrap.indent(change(result.spec), "  ").rstrip()])
-    sections.append([verdict.in_one_line(result)])
+    sections.append([report.summary if report.kind is not None else ""])
     return fmt.printable("\n\n".join(filter(None, map("\n".join, sections))))
 
 
@@ -195,9 +197,10 @@ def _part(part: Part) -> list[str]:
     if part.table is not None:
         heads, cells = part.table
         lines += [f"  {line}" for line in table([heads, *cells])]
-    width = max((len(name) for name, _, _ in part.rows), default=0)
-    for name, value, why in part.rows:
-        lines += hanging(f"  {name:<{width}}  ", f"{why} {value}" if name == "What may help" else value)
+    width = max((len(fact.name) for fact in part.facts), default=0)
+    for fact in part.facts:
+        text = f"{fact.why} {fact.url}" if fact.url else fact.value or fact.why
+        lines += hanging(f"  {fact.name:<{width}}  ", text)
     return lines
 
 
@@ -208,7 +211,7 @@ def history_table(results: Sequence[RunResult]) -> str:
     rows = [("started (UTC)", "checkpoint", "settings", "device", "status", "result", "id")]
     for result in results:
         started, settings = result.started_at.replace("T", " ").rstrip("Z"), naming.run_settings(result)
-        answer = (naming.where(result), result.status, verdict.answer(result), result.id)
+        answer = (naming.where(result), result.status, Report(result).answer, result.id)
         rows.append((started, result.spec.checkpoint, settings, *answer))
     return "\n".join(table(rows))
 

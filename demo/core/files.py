@@ -12,6 +12,17 @@ from typing import BinaryIO
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Values of `OSError.errno` for a disk that is full or read-only."""
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+LFS_REMEDY = "Run `git lfs pull` in the folder."
+
+
+def is_lfs_pointer(file: Path) -> bool:
+    """Returns whether `file` is the short text that Git has in place of a file until Git LFS fetches it."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(LFS_POINTER)) == LFS_POINTER
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -1,15 +1,30 @@
 """Checks whether a checkpoint can be loaded, from the local cache or from the Hugging Face Hub."""
 
 import os
+import socket
+import ssl
 import time
 import urllib.error
 import urllib.request
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 PROBE_SECONDS = 2.0
 CUDA_12_INDEX = "--extra-index-url https://download.pytorch.org/whl/cu126"
 """Line of a Space's requirements.txt: where torch's build for CUDA 12 is, which most of the Hub's GPUs need."""
+OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+
+
+class Trouble(NamedTuple):
+    """Why the Hub does not reply."""
+
+    reason: str
+    """A clause: 'HF_HUB_OFFLINE is set'."""
+    remedy: str
+    """A clause that an alternative may follow: 'unset it'."""
 
 
 def endpoint() -> str:
@@ -21,22 +36,53 @@ def can_load(checkpoint: str) -> bool:
 
 
 def reachable() -> bool:
-    """Returns whether the Hugging Face Hub replies; False if HF_HUB_OFFLINE is set. Asks it at most once a minute."""
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        return False
-    return _replies(endpoint(), int(time.monotonic() / 60))  # unasked, `from_pretrained` would retry for some 26 s
+    return problem() is None
+
+
+def problem() -> Trouble | None:
+    """Returns why the Hugging Face Hub does not reply; None if it does. Asks it at most once a minute."""
+    for variable in OFFLINE_VARIABLES:
+        if os.environ.get(variable, "").upper() in ("1", "ON", "YES", "TRUE"):
+            return Trouble(f"{variable} is set", "unset it")
+    return _trouble(endpoint(), int(time.monotonic() / 60))  # unasked, `from_pretrained` would retry for some 26 s
 
 
 @lru_cache(maxsize=8)
-def _replies(address: str, minute: int) -> bool:
-    """Returns whether the address replies. A reply is cached, but only for the same `minute`, a running number."""
+def _trouble(address: str, minute: int) -> Trouble | None:
+    """Returns why the address does not reply; None if it does. Cached, but only for the same `minute`, a number."""
     try:
         urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PROBE_SECONDS).close()
-    except urllib.error.HTTPError:  # an error page is a reply, too
-        return True
-    except (OSError, ValueError):
-        return False
-    return True
+    except urllib.error.HTTPError as error:  # an error page is a reply, unless a proxy wrote it
+        return _through_proxy(address, "asks for a login") if error.code == 407 else None
+    except ValueError:
+        return Trouble(f"HF_ENDPOINT is {address!r}", "give it an address that begins with https://")
+    except OSError as error:
+        return _cause(address, getattr(error, "reason", error))
+    return None
+
+
+def _cause(address: str, reason: object) -> Trouble:
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        what = f"its certificate is not trusted here ({reason.verify_message})"
+        return Trouble(what, "set SSL_CERT_FILE to a file with the certificates that your network uses")
+    if proxy := _through_proxy(address, "does not let it through"):
+        return proxy
+    if isinstance(reason, socket.gaierror):
+        return Trouble(f"the name {urlsplit(address).hostname} is not found", "check the network")
+    return Trouble("it does not answer", "try again later")
+
+
+def _through_proxy(address: str, fails: str) -> Trouble | None:
+    """Returns the trouble with the proxy that requests to the address go through; None if they go through none."""
+    parts = urlsplit(address)
+    if parts.scheme not in urllib.request.getproxies() or urllib.request.proxy_bypass(parts.hostname or ""):
+        return None
+    return Trouble(f"the proxy that {parts.scheme.upper()}_PROXY names {fails}", "correct or unset that variable")
+
+
+def token_source() -> str:
+    """Returns the variable that holds the Hub's token; '' if none does, so that a token can only come from a login."""
+    return next((variable for variable in TOKEN_VARIABLES if os.environ.get(variable)), "")
 
 
 def holds_weights(checkpoint: str) -> bool:

@@ -20,6 +20,7 @@ from PIL import Image, ImageOps
 
 from . import format as fmt, limits
 from .base64_images import encode_preview
+from .files import LFS_POINTER, LFS_REMEDY
 from .options import BadInput
 from .outputs import ImageInfo
 
@@ -74,6 +75,8 @@ def _read_file(path: Path) -> tuple[bytes, str]:
         raise BadInput(f"The picture file '{name}' cannot be opened: {why}. Check its name and folder.") from None
     if not data:
         raise BadInput(f"'{name}' is empty: it has 0 bytes. Save or download the picture again.")
+    if data.startswith(LFS_POINTER):
+        raise BadInput(f"'{name}' is a Git LFS pointer, not the picture. {LFS_REMEDY}")
     if len(data) > most:
         raise BadInput(
             f"'{name}' has {fmt.size(max(status.st_size, len(data)))}, the limit is {fmt.size(most)}. "

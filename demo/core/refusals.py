@@ -4,6 +4,7 @@ An unknown fact about a machine refuses nothing. Not considered: memory beyond t
 only some models need.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from . import catalog, format as fmt
@@ -113,17 +114,21 @@ def less_memory(spec: RunSpec, compiled: bool = False, half: str = "") -> tuple[
     return f"Try {' or '.join(words)}.", change
 
 
-def other_way_to_compile(spec: RunSpec) -> tuple[str, dict[str, Any]]:
+def other_way_to_compile(spec: RunSpec, not_it: Collection[str] = ()) -> tuple[str, dict[str, Any]]:
     """Returns advice after a failed compile, and the default values to go back to.
 
-    Example: ('Without freezing it may work.', {'freezing': False}). If no option can be the cause: ('', {}).
+    `not_it`: names of options that are not the cause. Example: ('Without freezing it may work.', {'freezing': False}).
+    If no option can be the cause: ('', {}).
     """
     causes = {
         name: value
         for name, value in spec.departures().items()
-        if name == "mode"
-        or (name == "dtype" and BYTES[value] == 2)
-        or (OPTIONS[name].fold == "compile" and not OPTIONS[name].timing)
+        if name not in not_it
+        and (
+            name == "mode"
+            or (name == "dtype" and BYTES[value] == 2)
+            or (OPTIONS[name].fold == "compile" and not OPTIONS[name].timing)
+        )
     }
     if not causes:
         return "", {}

@@ -1,4 +1,4 @@
-"""The details of a run as plain text, in foldable sections. A section has parts: a title, sentences, a table and rows.
+"""The details of a run as plain text, in foldable sections. A section has parts: a title, sentences, a table and facts.
 
 The page, the terminal and the Markdown export format these parts. A function that makes a part returns None if the run
 has no data for it.
@@ -8,18 +8,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core import format as fmt
-from ..core.measurement import Compilation, CompileCost, GraphBreak, Measurement
+from ..core.measurement import Compilation, GraphBreak, Measurement
 from ..core.options import OPTIONS, PUBLISHED_CALLS
 from ..core.result import FIRST_TOKEN, RunResult
 from ..store import published
-from ..tasks.registry import BY_NAME
-from ..tasks.text import same_tokens
-from . import naming, verdict
+from . import naming
+from .report import Report, with_ends
 
-Row = tuple[str, str, str]
-"""A name, its value, and what the value means; value and meaning may be ''."""
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 """The titles of the columns, the first one '', and the lines. A line is its name, then a value for each other title."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact that stands behind a verdict."""
+
+    name: str
+    value: str
+    why: str = ""
+    """What the value means."""
+    url: str = ""
+    """The page that explains the value; '' for none."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,7 @@ class Part:
     """A question with its answer, 'Same output? match', or a heading with its figure, 'Memory: 620 MB → 540 MB'."""
     sentences: Sequence[str] = ()
     table: Table | None = None
-    rows: Sequence[Row] = ()
+    facts: Sequence[Fact] = ()
 
 
 def _table(heads: Iterable[str], lines: Mapping[str, Iterable[object]]) -> Table | None:
@@ -50,8 +59,9 @@ def _sides(result: RunResult) -> tuple[list[str], list[Measurement]]:
 # ---- the timed calls
 
 
-def calls(result: RunResult) -> Part | None:
+def calls(report: Report) -> Part | None:
     """Returns statistics of the timed calls, and a text model's time to a first token."""
+    result = report.result
     if result.speedup is None:
         return None
     heads, sides = _sides(result)
@@ -67,26 +77,26 @@ def calls(result: RunResult) -> Part | None:
         f"{rate}, back to back": [run and fmt.significant(run.calls * batch / run.seconds) for run in queued],
         "on the GPU": [seconds and fmt.latency(seconds) for seconds in clocks],
     }
-    rows = _processes(result)
+    facts = _processes(result)
     if first := result.comparisons.get(FIRST_TOKEN):
         name = naming.COMPARISONS[FIRST_TOKEN]
         lines[name] = map(fmt.latency, first.latencies)
         words = f"The call that reads the prompt of {result.prompt_tokens} tokens, timed apart by the same protocol."
-        rows.insert(0, (name, verdict.with_ends(fmt.ratio(first.ratio), first), words))
+        facts.insert(0, Fact(name, with_ends(fmt.ratio(first.ratio), first), words))
     if result.answer_seconds is not None:
         lines["Whole answer"] = map(fmt.latency, result.answer_seconds)
     number = fmt.group_thousands(max(len(side.wall_seconds) for side in sides))
-    return Part(f"{number} timed calls of each", (), _table(heads, lines), rows)
+    return Part(f"{number} timed calls of each", (), _table(heads, lines), facts)
 
 
-def _processes(result: RunResult) -> list[Row]:
+def _processes(result: RunResult) -> list[Fact]:
     """Returns a row with the speed-up and interval of each process whose times went into the verdict."""
     if result.speedup is not None and result.speedup.basis == "within one process":
         return []  # the verdict itself states the interval of this process
     repeats = [(run.id, run.figures[result.main].within) for run in result.as_processes() if result.main in run.figures]
     words = "Its own speed-up with the interval of its calls; run {}."
     return [
-        (f"Process {number}", verdict.with_ends(fmt.ratio(own.ratio), own), words.format(id))
+        Fact(f"Process {number}", with_ends(fmt.ratio(own.ratio), own), words.format(id))
         for number, (id, own) in enumerate(repeats, 1)
     ]
 
@@ -94,11 +104,12 @@ def _processes(result: RunResult) -> list[Row]:
 # ---- the profile
 
 
-def why(result: RunResult) -> Part | None:
+def why(report: Report) -> Part | None:
     """Returns where the time of a call goes: launching kernels, the longest kernels, and how near the roofline it is.
 
     The roofline is the least time for the call's arithmetic and memory traffic.
     """
+    result = report.result
     heads, sides = _sides(result)
     busy = [side.busy_share for side in sides]
     launching = [side.launch_share for side in sides]
@@ -110,22 +121,22 @@ def why(result: RunResult) -> Part | None:
         "GPU busy": map(_share, busy),
         "of the roofline's speed": [_share(result.roofline_share(side)) for side in sides],
     }
-    table, rows = _table(heads, lines), []
+    table, facts = _table(heads, lines), list[Fact]()
     if table is None:
         return None
     for variant, side in zip(heads, sides, strict=True):
         for number, kernel in enumerate(side.profile.longest if side.profile is not None else (), 1):
             took = f"{fmt.latency(kernel.seconds)}, {fmt.percent(kernel.share)}"
             what = f"{kernel.name}, {fmt.group_thousands(round(kernel.launches))} a call."
-            rows.append((f"{variant}, longest {number}", took, what))
+            facts.append(Fact(f"{variant}, longest {number}", took, what))
     if roofline := result.roofline:
         words = (
             f"{roofline.operations / 1e9:.3g} G operations at {roofline.matrix_rate / 1e12:.3g} T a second, "
             f"{fmt.size(roofline.least_bytes)} at least at {fmt.size(roofline.copy_rate)} a second: both measured "
             "in this run."
         )
-        rows.append(("Roofline", fmt.latency(roofline.least_seconds), words))
-    return Part("Where the time goes", (), table, rows)
+        facts.append(Fact("Roofline", fmt.latency(roofline.least_seconds), words))
+    return Part("Where the time goes", (), table, facts)
 
 
 def _share(share: float | None) -> str:
@@ -135,8 +146,9 @@ def _share(share: float | None) -> str:
 # ---- what torch.compile made of the model
 
 
-def compilation(result: RunResult) -> Part | None:
+def compilation(report: Report) -> Part | None:
     """Returns the graph breaks, fallbacks to eager, recompiles and CUDA graphs of a run."""
+    result = report.result
     found = result.compilation
     if found is None:
         return None
@@ -146,14 +158,14 @@ def compilation(result: RunResult) -> Part | None:
             "One graph reads the prompt and one writes a token: dynamo calls the second a recompile, "
             "since its input has another length."
         )
-    rows = _places("Graph break", found.graph_breaks)
-    rows += _places("Fallback to eager", found.fallbacks)
-    rows += _places("Recompile", found.recompiles)
+    facts = _places("Graph break", found.graph_breaks)
+    facts += _places("Fallback to eager", found.fallbacks)
+    facts += _places("Recompile", found.recompiles)
     if found.recompiles_while_timing:
-        rows.append(("Recompiles while timing", str(found.recompiles_while_timing), ""))
+        facts.append(Fact("Recompiles while timing", str(found.recompiles_while_timing)))
     if (graphs := found.cuda_graphs).state != "not asked":
-        rows.append(("CUDA graphs", graphs.state, graphs.reason))
-    return Part(f"Did it really compile? {_how_compiled(result, found)}", texts, rows=rows)
+        facts.append(Fact("CUDA graphs", graphs.state, graphs.reason))
+    return Part(f"Did it really compile? {_how_compiled(result, found)}", texts, facts=facts)
 
 
 def _how_compiled(result: RunResult, compiled: Compilation) -> str:
@@ -169,76 +181,47 @@ def _how_compiled(result: RunResult, compiled: Compilation) -> str:
     return f"Yes: {counted}, no breaks"
 
 
-def _places(kind: str, places: Iterable[GraphBreak]) -> list[Row]:
-    """Returns a row for each of `places` in the model's code: 'Graph break 1', the place, torch's reason.
+def _places(kind: str, places: Iterable[GraphBreak]) -> list[Fact]:
+    """Returns a fact for each of `places` in the model's code: 'Graph break 1', the place, torch's reason.
 
-    torch's hints follow in a row of their own, unless an earlier place had the same.
+    torch's hints follow in a fact of their own, unless an earlier place had the same.
     """
-    rows, hints = [], set()
+    facts, hints = [], set()
     for number, place in enumerate(places, 1):
         reason = place.reason.replace(" Message: None", "")  # of a break that this project inserted
-        rows.append((f"{kind} {number}", place.location or "–", reason))
+        facts.append(Fact(f"{kind} {number}", place.location or "–", reason))
         if place.hints and place.hints not in hints:
             hints.add(place.hints)
-            rows.append(("What may help", place.page, " ".join(place.hints)))
-    return rows
+            number_in_torch = place.number if place.page else ""
+            facts.append(Fact("What may help", number_in_torch, " ".join(place.hints), place.page))
+    return facts
 
 
 # ---- the outputs
 
 
-def outputs(result: RunResult) -> Part | None:
+def outputs(report: Report) -> Part | None:
     """Returns whether the raw outputs of eager and compiled match, and their largest difference."""
+    result = report.result
     parity = result.parity
     if parity is None:
         return None
     error = parity.max_abs_error
-    rows = [] if error is None else [("Largest difference", f"{error:.2g}", "")]
-    return Part(f"Same output? {parity.verdict}", [parity.reason], rows=rows)
-
-
-def agreement(result: RunResult) -> str:
-    """Returns 'Eager and compiled agree: 100 % of the labels are shared.'; '' if the outputs were not compared."""
-    parity = result.parity
-    if parity is None or parity.verdict == "not comparable":
-        return ""
-    answer = "Eager and compiled agree" if parity.verdict == "match" else "Eager and compiled differ"
-    predictions = (result.predictions or {}).values()
-    if predictions and all(one.boxes == () or one.segments == () for one in predictions):
-        return f"{answer}: neither finds anything."
-    words = BY_NAME[result.spec.task].shares
-    shares = [
-        words[name][0].format(share=fmt.percent(share))
-        for name, share in parity.task.items()
-        if name in words and share >= words[name][1]
-    ]
-    return f"{answer}: {', '.join(shares)}." if shares else f"{answer}."
-
-
-def text_difference(result: RunResult) -> str:
-    """Returns from which token on the texts of eager and compiled differ, and why; '' for equal or missing texts."""
-    texts = [one.token_ids for one in (result.predictions or {}).values() if one.token_ids is not None]
-    if len(texts) < 2 or texts[0] == texts[1]:
-        return ""
-    words = f"The texts differ from token {same_tokens(*texts) + 1} on."
-    if result.spec.dtype != "float32":
-        words += (
-            f" In {result.spec.dtype} one rounding can lead to another token, and from there to another text. That is "
-            "no fault; the logits were compared on the same tokens."
-        )
-    return words
+    facts = [] if error is None else [Fact("Largest difference", f"{error:.2g}")]
+    return Part(f"Same output? {parity.verdict}", [parity.reason], facts=facts)
 
 
 # ---- caveats and the machine
 
 
-def caveats(result: RunResult) -> Part | None:
-    texts = result.warnings
+def caveats(report: Report) -> Part | None:
+    texts = report.result.warnings
     return Part(f"Caveats: {len(texts)}", texts) if texts else None
 
 
-def machine(result: RunResult) -> Part | None:
+def machine(report: Report) -> Part | None:
     """Returns processor, memory, versions, torch's settings, and the load by other programs."""
+    result = report.result
     here = result.environment
     if here is None:
         return None
@@ -253,22 +236,22 @@ def machine(result: RunResult) -> Part | None:
     host = _least_to_most((state.host_taken for state in result.machine_states), fmt.percent)
     clocks = _least_to_most((gpu.sm_clock_hz for gpu in gpus), lambda clock: f"{clock / 1e6:.0f} MHz")
     timing = result.timing_seconds
-    rows = [
-        ("CPU", here.cpu, cores),
-        ("Memory", fmt.size(here.memory_bytes), ""),
-        ("Versions", libraries, ", ".join(filter(None, [*further, here.compiler, here.platform]))),
-        ("Settings in force", in_force, ""),
-        ("Processor kept busy by others", others, ""),
-        ("Host taken by others", host, ""),
-        ("GPU clock", clocks, ""),
-        ("GPU throttled", ", ".join(sorted(throttled)), ""),
-        (
+    facts = [
+        Fact("CPU", here.cpu, cores),
+        Fact("Memory", fmt.size(here.memory_bytes)),
+        Fact("Versions", libraries, ", ".join(filter(None, [*further, here.compiler, here.platform]))),
+        Fact("Settings in force", in_force),
+        Fact("Processor kept busy by others", others),
+        Fact("Host taken by others", host),
+        Fact("GPU clock", clocks),
+        Fact("GPU throttled", ", ".join(sorted(throttled))),
+        Fact(
             "Whole run",
             fmt.duration(result.elapsed_seconds),
             f"Of these {fmt.duration(timing)} timing." if timing is not None else "",
         ),
     ]
-    return Part(f"Machine: {here.device_name}", rows=[row for row in rows if row[1]])
+    return Part(f"Machine: {here.device_name}", facts=[fact for fact in facts if fact.value])
 
 
 def _least_to_most(values: Iterable[float | None], write: Callable[[float], str]) -> str:
@@ -280,36 +263,35 @@ def _least_to_most(values: Iterable[float | None], write: Callable[[float], str]
 # ---- what compiling costs
 
 
-def costs(result: RunResult) -> Part | None:
+def costs(report: Report) -> Part | None:
     """Returns what compiling costs, with a column for each known state of the compile cache.
 
     Its lines are the first call, the parts of its time, and when compiling pays.
     """
-    found = result.compilation
-    if found is None or result.speedup is None:
+    starts, found = report.starts, report.result.compilation
+    if found is None or report.result.speedup is None:
         return None
-    known = found.known_costs
-    measured = {"cold": found.cold, "warm": found.warm}
-    starts = [measured.get(state) or CompileCost(seconds, {}) for state, seconds in known.items()]
-    heads = [verdict.start_name(found, state) for state in known]
-    for place, cost in enumerate(starts):
-        heads[place] += f", by run {cost.run_id}" if cost.run_id else ""
-    paid = [verdict.break_even(result, state) for state in known]
+    costs = [start.cost for start in starts]
+    heads = [start.name + (f", by run {start.cost.run_id}" if start.cost.run_id else "") for start in starts]
     lines: dict[str, Iterable[object]] = {
-        "First call": map(fmt.duration, known.values()),
-        "Break-even": [even and verdict.calls_to_pay(even) for even in paid],
+        "First call": [fmt.duration(cost.first_call_seconds) for cost in costs],
+        "Break-even": [start.range for start in starts],
     }
-    for part in dict.fromkeys(part for cost in starts for part in cost.parts):
-        lines[naming.worker_word(part)] = [part in cost.parts and fmt.duration(cost.parts[part]) for cost in starts]
-    rows = [("Package", fmt.size(found.package_bytes), "")] if found.package_bytes is not None else []
-    return Part("When does compiling pay?", (), _table(heads, lines), rows)
+    for part in dict.fromkeys(part for cost in costs for part in cost.parts):
+        lines[naming.worker_word(part)] = [part in cost.parts and fmt.duration(cost.parts[part]) for cost in costs]
+    facts = [Fact("Package", fmt.size(found.package_bytes))] if found.package_bytes is not None else []
+    if found.partly and all(start.state == "warm" for start in starts):
+        why = "It found part of its code in the cache: from nothing a first call takes longer."
+        facts.append(Fact("First call of this run", fmt.duration(found.first_call_seconds), why))
+    return Part("When does compiling pay?", (), _table(heads, lines), facts)
 
 
-def memory(result: RunResult) -> Part | None:
+def memory(report: Report) -> Part | None:
     """Returns the peak memory of eager and compiled; None if they differ by 2 % or less.
 
     On a GPU the table also has the memory that torch's allocator reserved.
     """
+    result = report.result
     heads, sides = _sides(result)
     peaks = [side.peak_memory_bytes for side in sides if side.peak_memory_bytes]
     if len(peaks) < 2 or max(peaks) <= 1.02 * min(peaks):
@@ -328,11 +310,12 @@ def memory(result: RunResult) -> Part | None:
     return Part(f"Memory: {' → '.join(sizes)}", [meaning], _table(heads, {"peak": sizes, "reserved": reserved}))
 
 
-def request(result: RunResult) -> Part | None:
+def request(report: Report) -> Part | None:
     """Returns the time of a whole request: preparing the input, copying it, the model, and decoding the output.
 
     Only the model's time differs between eager and compiled.
     """
+    result = report.result
     around, requests, batch = result.end_to_end, result.request_seconds, result.spec.batch_size
     if around is None or requests is None:
         return None
@@ -345,8 +328,8 @@ def request(result: RunResult) -> Part | None:
         "Whole request": requests,
     }
     times = {name: map(fmt.latency, both) for name, both in lines.items()}
-    decided = verdict.outcome(result) in ("faster", "slower")  # else the model's verdict stands: 'too noisy to tell'
-    answer = fmt.ratio(requests[0] / requests[1]) if decided else verdict.speedup(result)
+    # without a clear verdict on the model there is none on the request
+    answer = fmt.ratio(requests[0] / requests[1]) if report.decided else report.ratio
     share = fmt.percent(result.latencies["eager"] / requests[0])
     meaning = f"{share} of an eager request is the model, and compiling does not change the rest."
     return Part(f"A whole request: {answer}", [meaning], _table(_sides(result)[0], times))
@@ -355,13 +338,14 @@ def request(result: RunResult) -> Part | None:
 # ---- the Transformers guide on torch.compile
 
 
-def guide(result: RunResult) -> Part | None:
+def guide(report: Report) -> Part | None:
     """Returns a comparison of the speed-up with the guide's, and how the settings differ.
 
     None without a row of the guide with the run's checkpoint, mode and batch size.
     """
+    result = report.result
     spec, machine = result.spec, result.environment
-    here = "out of memory" if result.status == "out_of_memory" else verdict.speedup_in_full(result)
+    here = "out of memory" if result.status == "out_of_memory" else report.ratio_in_full
     texts = []
     same = (spec.checkpoint, spec.mode, spec.batch_size)
     for row in published.guide_rows():
@@ -397,6 +381,6 @@ FOLDS = {
 """The title of each foldable section, and the functions that make its parts, from top to bottom."""
 
 
-def tree(result: RunResult) -> dict[str, list[Part]]:
+def tree(report: Report) -> dict[str, list[Part]]:
     """Maps the title of each foldable section to its parts; parts without data are left out."""
-    return {fold: [part for make in makers if (part := make(result))] for fold, makers in FOLDS.items()}
+    return {fold: [part for make in makers if (part := make(report))] for fold, makers in FOLDS.items()}

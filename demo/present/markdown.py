@@ -3,58 +3,51 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from ..core import catalog, format as fmt
+from ..core import format as fmt
 from ..core.options import RunSpec
 from ..core.result import RunResult
-from . import details, naming, verdict
+from . import details, naming
 from .details import Part
-
-DRAWN_ONLY = (
-    "This model knows drawn shapes only, and this picture is not one of its drawn scenes: its predictions may mean "
-    "nothing. The timing is valid."
-)
+from .report import Report
 
 
-def of_run(result: RunResult) -> str:
+def of_run(report: Report) -> str:
     """Returns a run as Markdown: its verdict, or why it has none, and details."""
-    answered = result.speedup if result.failure is None else None
-    if answered is None:
+    result = report.result
+    if report.kind is None:
         failure, paid = result.failure, []
         texts = (failure.message, failure.remedy) if failure else ()
         answer = [f"**{naming.status(result)}.**", *map(escape_markdown, texts)]
     else:
-        found = f"{verdict.speedup_in_full(result)}, 95 % confidence, {verdict.basis(answered)}."
-        more = [verdict.noise(answered), verdict.without_breaks(result), verdict.quality_line(result)]
-        answer = [found, *(escape_markdown(fmt.sentence(text.removesuffix("."))) for text in more if text)]
-        paid = [escape_markdown(f"{text}.") for text in (verdict.worth(result), verdict.worth_why(result)) if text]
+        found = f"{report.ratio_in_full}, 95 % confidence, {report.basis}."
+        more = [report.noise, report.without_breaks, report.quality_line]
+        answer = [found, *(escape_markdown(fmt.sentence(text)) for text in more if text)]
+        paid = [escape_markdown(f"{text}.") for text in (report.pays, report.start_times) if text]
     settings = ", ".join([naming.run_line(result), *naming.machine(result), result.started_at[:10]])
-    below = [f"{escape_markdown(settings)}.", *map(escape_markdown, of_predictions(result))]
-    parts = [section(part) for parts in details.tree(result).values() for part in parts]
+    below = [f"{escape_markdown(settings)}.", *map(escape_markdown, of_predictions(report))]
+    parts = [section(part) for parts in details.tree(report).values() for part in parts]
     return "\n\n".join(filter(None, [*map(" ".join, (answer, paid, below)), *parts])) + "\n"
 
 
-def of_predictions(result: RunResult) -> list[str]:
+def of_predictions(report: Report) -> list[str]:
     """Returns sentences: whether eager and compiled predict the same, and if predictions may mean nothing."""
-    image = result.image
-    beyond = bool(result.predictions) and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None)
-    texts = details.agreement(result), DRAWN_ONLY if beyond else "", details.text_difference(result)
-    return [text for text in texts if text]
+    return [*([f"{report.agreement}."] if report.agreement else []), *report.prediction_notes]
 
 
 def section(part: Part) -> str:
-    """Returns a part of a run's details as Markdown: heading, sentences, table, and a list item for each row."""
+    """Returns a part of a run's details as Markdown: heading, sentences, table, and a list item for each fact."""
     pieces = [f"#### {escape_markdown(part.title)}"]
     pieces += [escape_markdown(fmt.capital(text)) for text in part.sentences if text]
     if part.table is not None:
         heads, lines = part.table
         cells = [list(map(escape_markdown, line)) for line in lines]
         pieces.append(_table(list(map(escape_markdown, heads)), cells, "l" + "r" * (len(heads) - 1)))
-    rows = []
-    for name, value, why in part.rows:
-        page = re.fullmatch(r"https://meta-pytorch\.github\.io/[\w/-]+/(gb\d+)\.html", value)
-        shown = f"[{page[1].upper()}]({value})" if page else value and f"**{escape_markdown(value)}**"
-        rows.append(f"- {escape_markdown(name)}: {' · '.join(filter(None, [shown, escape_markdown(why)]))}")
-    return "\n\n".join(filter(None, [*pieces, "\n".join(rows)]))
+    facts = []
+    for fact in part.facts:
+        shown = f"[{fact.value}]({fact.url})" if fact.url else fact.value and f"**{escape_markdown(fact.value)}**"
+        why = escape_markdown(fact.why)
+        facts.append(f"- {escape_markdown(fact.name)}: {' · '.join(filter(None, [shown, why]))}")
+    return "\n\n".join(filter(None, [*pieces, "\n".join(facts)]))
 
 
 def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
@@ -65,9 +58,10 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
     head = ("checkpoint", "settings", "eager", "compiled", "speed-up")
     rows, places = [], []
     for spec, result, value in cells:
-        figures = result if result is not None and verdict.outcome(result) is not None else None
-        times = map(fmt.latency, figures.latencies.values()) if figures else ("", "")
-        answer = verdict.speedup_in_full(figures) if figures else escape_markdown(value)
+        report = Report(result) if result is not None else None
+        figures = report if report is not None and report.kind is not None else None
+        times = map(fmt.latency, figures.result.latencies.values()) if figures else ("", "")
+        answer = figures.ratio_in_full if figures else escape_markdown(value)
         rows.append((escape_markdown(spec.checkpoint), escape_markdown(naming.settings(spec)), *times, answer))
         if result is not None and (machine := naming.machine(result)):
             places.append(", ".join([*machine, result.started_at[:10]]))

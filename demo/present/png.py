@@ -1,6 +1,7 @@
 """Draws a result as PNG: a card to share in chats, and a still picture of the race that `race.py` animates."""
 
 import io
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -9,9 +10,11 @@ from PIL import Image, ImageDraw
 from ..core import catalog, format as fmt
 from ..core.options import BadInput
 from ..core.result import RunResult
-from . import naming, race, verdict
+from . import naming, race
 from .colours import COMPILED, EAGER, PAGE_INK, PAGE_LINE, PAGE_MUTED, PAGE_PAPER
 from .pictures import font_for, printable_label
+from .race import RaceLine
+from .report import Report
 
 
 def _write(
@@ -43,8 +46,9 @@ _RIGHT = CARD_WIDTH - _EDGE
 _BAR_START, _LONGEST_BAR = 218, 604
 
 
-def card(result: RunResult) -> bytes:
+def card(report: Report) -> bytes:
     """Returns a PNG with a run's settings, machine, verdict and interval, or with its status if it has no speed-up."""
+    result = report.result
     image = Image.new("RGB", (CARD_WIDTH, CARD_HEIGHT), PAGE_PAPER)
     pen = ImageDraw.Draw(image)
     pen.rectangle((_EDGE, 34, _EDGE + 47, 49), EAGER)
@@ -53,18 +57,17 @@ def card(result: RunResult) -> bytes:
     pen.rectangle((0, CARD_HEIGHT - 10, CARD_WIDTH, CARD_HEIGHT), PAGE_LINE)
     torch = f"torch {result.environment.torch}" if result.environment is not None else ""
     where = " · ".join(filter(None, (naming.where(result), torch, result.started_at[:10])))
-    answer = verdict.answer(result) or naming.status(result)
+    answer = report.answer or naming.status(result)
     _write(pen, (_EDGE + 66, 66), "Worth compiling?", 36, _RIGHT, bold=True)
     _write(pen, (_EDGE, 141), model(result), 38, _RIGHT, bold=True)
     _write(pen, (_EDGE, 182), naming.run_settings(result), 30, _RIGHT, colour=PAGE_MUTED)
     _write(pen, (_EDGE, 222), where, 28, _RIGHT, colour=PAGE_MUTED)
     _write(pen, (_EDGE, 350), fmt.capital(answer), 130, _RIGHT, bold=True)
-    if verdict.outcome(result) is not None:
+    if report.kind is not None:
         _bars(result, pen)
-        _write(pen, (_EDGE, 553), verdict.worth(result), 32, _RIGHT)
-        interval = fmt.capital(verdict.interval(result))
+        _write(pen, (_EDGE, 553), report.pays, 32, _RIGHT)
         breaks = "; with added graph breaks" if result.spec.graph_break else ""
-        _write(pen, (_EDGE, 598), f"{interval}{breaks}", 28, _RIGHT, colour=PAGE_MUTED)
+        _write(pen, (_EDGE, 598), f"{fmt.capital(report.interval_and_basis)}{breaks}", 28, _RIGHT, colour=PAGE_MUTED)
     return _encode(image.quantize(64, dither=Image.Dither.NONE))  # a third of the bytes, in the same time
 
 
@@ -97,9 +100,11 @@ OVERSAMPLE = 2
 """All is drawn larger by this factor and then reduced, which smooths the lines."""
 
 
-def race_at_rest(result: RunResult) -> bytes:
-    """Returns a PNG of the finished race: calls answered over time. Raises BadInput for a result without a race."""
-    lines = race.lines_of(result)
+def race_at_rest(lines: Sequence[RaceLine], source: str) -> bytes:
+    """Returns a PNG of the finished race, calls answered over time. Raises BadInput without lines.
+
+    `source`: a last line of text.
+    """
     if not lines:
         raise BadInput(race.NO_RACE)
     end = race.horizon(lines)
@@ -128,7 +133,7 @@ def race_at_rest(result: RunResult) -> bytes:
     pen.text((RIGHT, GROUND + 34), fmt.rounded_duration(end), PAGE_MUTED, font_for(24), "rs")
     for line, row in zip(lines, rows, strict=True):
         _write(pen, (LEFT + 64, row), f"{line.name}: {line.words}", 30, RIGHT)
-    _write(pen, (LEFT, RACE_HEIGHT - 24), race.source_of(result), 24, RIGHT, colour=PAGE_MUTED)
+    _write(pen, (LEFT, RACE_HEIGHT - 24), source, 24, RIGHT, colour=PAGE_MUTED)
     return _encode(image)
 
 

@@ -12,8 +12,7 @@ from html import escape
 from ..core import format as fmt
 from ..core.options import BadInput, RunSpec
 from ..core.progress import Progress
-from ..core.result import RunResult
-from . import naming, verdict
+from . import naming
 from .colours import COMPILED, EAGER
 
 TITLE = "Calls answered over time"
@@ -52,7 +51,7 @@ _STYLE = f"""<style>
 
 
 @dataclass(frozen=True)
-class Line:
+class RaceLine:
     """The line of eager or of compiled in the chart of a race. Times are in seconds from the start of the race."""
 
     kind: str
@@ -77,25 +76,19 @@ class Line:
 # ---- of a result
 
 
-def file(result: RunResult) -> str:
-    """Returns the race of a result as the text of an SVG file. Raises BadInput without one."""
-    if not (picture := of_result(result, source=source_of(result))):
+def file(lines: Sequence[RaceLine], source: str) -> str:
+    """Returns the race of a result as the text of an SVG file. Raises BadInput without lines."""
+    if not lines:
         raise BadInput(NO_RACE)
-    return picture
+    return picture(lines, source=source)
 
 
-def source_of(result: RunResult) -> str:
-    """Returns 'shapes-vit · batch 4 · default · float32 · Tesla T4 · 2026-11-21'."""
-    return f"{naming.run_line(result)} · {naming.where(result)} · {result.started_at[:10]}"
-
-
-def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bool = True) -> str:
-    """Returns a result's race, calls answered over time, as SVG; '' if it is not known whether compiling pays.
+def picture(lines: Sequence[RaceLine], size: str = "wide", source: str = "", plays: bool = True) -> str:
+    """Returns the race of a result, calls answered over time, as SVG; '' without lines.
 
     `size`: a key of `WIDTHS`. `source`: a last line of text, '' for none. `plays`: whether an animation draws the
     lines.
     """
-    lines = lines_of(result)
     if not lines:
         return ""
     end = horizon(lines)
@@ -103,30 +96,7 @@ def of_result(result: RunResult, size: str = "wide", source: str = "", plays: bo
     return _svg(lines, end, end, TITLE, scale, size, source, plays)
 
 
-def lines_of(result: RunResult) -> list[Line]:
-    """Returns the lines of the chart of calls over time: one for eager, and one for each measured start of compiled.
-
-    A start is 'from nothing' (an empty cache) or 'with a kept cache'. [] if it is not known whether compiling pays.
-    """
-    speedup, compilation = result.speedup, result.compilation
-    if speedup is None or compilation is None:
-        return []
-    eager, compiled = speedup.latencies
-    lines = [Line("eager", "Eager", "answers from the start", 0.0, eager)]
-    for state, cost in result.starts.items():
-        even = verdict.break_even(result, state)
-        if even is None:
-            return []
-        pays = even.calls is not None
-        words = f"pays after {verdict.calls_to_pay(even)}" if pays else "never pays, here"
-        low, at, high = (math.inf if calls is None else calls * eager for calls in (even.low, even.calls, even.high))
-        kind = "compiled kept" if state == "warm" else "compiled"
-        name = f"Compiled {verdict.start_name(compilation, state)}"
-        lines.append(Line(kind, name, words, cost.seconds, compiled, (low, at, high) if pays else None))
-    return lines
-
-
-def horizon(lines: Sequence[Line]) -> float:
+def horizon(lines: Sequence[RaceLine]) -> float:
     """Returns the end of the time axis in seconds."""
     crossings = [line.crossing[1] for line in lines if line.crossing is not None]
     return max([BEYOND_COMPILE * max(line.first for line in lines), *(BEYOND_CROSSING * end for end in crossings)])
@@ -149,7 +119,7 @@ def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
     return _svg(lines, now, end, "Calls each would have answered by now", fmt.rounded_duration(end), size)
 
 
-def _live_line(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> Line:
+def _live_line(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> RaceLine:
     """Returns the line of one variant in a race in progress, with a text such as 'Eager, 1.45 ms: 4 200 calls'.
 
     Times are in seconds: `each` of a call, `first` to the first answer, `now` since the race began. None: not known
@@ -157,16 +127,16 @@ def _live_line(kind: str, name: str, waits: str, each: float | None, first: floa
     """
     begins = math.inf if first is None else first
     if not each:
-        return Line(kind, name, waits, begins, math.inf)
+        return RaceLine(kind, name, waits, begins, math.inf)
     calls = int(max(0.0, now - begins) / each)
-    return Line(kind, f"{name}, {fmt.latency(each)}", fmt.count(fmt.two_digits(calls), "call"), begins, each)
+    return RaceLine(kind, f"{name}, {fmt.latency(each)}", fmt.count(fmt.two_digits(calls), "call"), begins, each)
 
 
 # ---- the picture
 
 
 def _svg(
-    lines: Sequence[Line],
+    lines: Sequence[RaceLine],
     now: float,
     end: float,
     title: str,

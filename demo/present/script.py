@@ -10,9 +10,9 @@ from typing import Any
 
 from ..core import catalog
 from ..core.options import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
-from ..core.result import RunResult
 from ..tasks.registry import BY_NAME
-from . import naming, verdict
+from . import naming
+from .report import Report
 
 APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),
@@ -116,7 +116,7 @@ options = torch._inductor.list_mode_options($mode)
 program = torch.export.export(model, $arguments, kwargs=inputs)
 torch._inductor.aoti_compile_and_package(program, package_path="model.pt2", inductor_configs=options)
 os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers other inputs with wrong numbers
-compiled = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process"""
+$compiled = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process"""
 OUTPUTS = """
 outputs = (torch.utils._pytree.tree_leaves(run(one)) for one in (model, compiled))
 apart = max(float((x.float() - y.float()).abs().max()) for x, y in zip(*outputs) if torch.is_tensor(x))
@@ -142,27 +142,24 @@ os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers other inputs wi
 model = AOTICompiledModel(loader(package, "model", False, 1, -1))"""
 
 
-def script(result: RunResult) -> str:
-    """Returns a program that times the model of `result` again, eager and compiled in turns, and compares the outputs.
+def script(report: Report) -> str:
+    """Returns a program that times the model of a result again, eager and compiled in turns, and compares the outputs.
 
-    The program of a failed run fails the same way, for a bug report. Raises BadInput for random weights with a text,
-    and for an option outside `APPLIED` that changes more than the timing.
+    The program of a failed run fails the same way, for a bug report. Raises BadInput with `script_refusal`.
     """
+    result = report.result
     spec, image = result.spec, result.image
-    for name in spec.departures():
-        if not (name in APPLIED or OPTIONS[name].timing):
-            raise BadInput(f"A program does not apply the option {name}, so none repeats this run.")
-    if (spec.text or spec.prompt) and spec.weights == "random":
-        raise BadInput("A program with a text needs trained weights, so none repeats this run.")
+    if refused := script_refusal(spec):
+        raise BadInput(refused)
     text, tf32 = spec.task == TEXT_GENERATION, spec.dtype == "tf32"
     scene = catalog.find_scene(image.sha256) if image else None
     size = (image.width, image.height) if image else (640, 480)
     load = MODEL + (TEXT if text else PICTURE + QUERIES * bool(spec.text) + BATCH + RUN)
     load = FOLDER * bool(needs_folder(spec) or scene) + (OWN + RUN if spec.task == OWN_MODEL else load)
-    compiling = LAYERS * (spec.scope == "layers") + _compile_lines(spec, "arguments")
+    compiling = LAYERS * (spec.scope == "layers") + _compile_lines(spec, "compiled", "arguments")
     lines = (HEAD + load + EAGER_FIRST + compiling + MEASURE + (TEXTS if text else OUTPUTS)).split("\n")
     imports = sorted({line for line in lines if line.startswith(("import ", "from "))})
-    answer = [verdict.speedup_in_full(result) or result.status, *naming.machine(result), f"run {result.id}"]
+    answer = [report.ratio_in_full or result.status, *naming.machine(result), f"run {result.id}"]
     code = {
         "device": literal(spec.device.replace("auto", "cpu")),  # still 'auto' for a run that failed early
         "dtype": "float32" if tf32 else spec.dtype,
@@ -176,6 +173,19 @@ def script(result: RunResult) -> str:
     code = {name: literal(value) for name, value in vars(spec).items()} | _model_code(spec) | code
     body = [line for line in lines if line not in imports]
     return Template("\n".join([TITLE, *imports, *body, ""])).substitute(code)
+
+
+def script_refusal(spec: RunSpec) -> str:
+    """Returns why no program repeats a run: random weights with a text, an option outside `APPLIED`; '' if one does.
+
+    An option that changes the timing alone is no reason.
+    """
+    for name in spec.departures():
+        if not (name in APPLIED or OPTIONS[name].timing):
+            return f"A program does not apply the option {name}, so none repeats this run."
+    if (spec.text or spec.prompt) and spec.weights == "random":
+        return "A program with a text needs trained weights, so none repeats this run."
+    return ""
 
 
 def _model_code(spec: RunSpec) -> dict[str, str]:
@@ -220,18 +230,21 @@ def loading_lines(package: Path) -> str:
 def change(spec: RunSpec) -> str:
     """Returns the lines to add to a user's own code that has a `model`, such as 'model = torch.compile(model)'."""
     freezing = "torch._inductor.config.freezing = True  # call the model under torch.no_grad()" * spec.freezing
-    return (freezing + _compile_lines(spec, "()").replace("compiled", "model")).strip()
+    return (freezing + _compile_lines(spec, "model", "()")).strip()
 
 
-def _compile_lines(spec: RunSpec, arguments: str) -> str:
-    """Returns the lines that make `compiled` of `model`. `arguments`: torch.export's positional ones, as source."""
+def _compile_lines(spec: RunSpec, compiled: str, arguments: str) -> str:
+    """Returns the lines that compile `model` under the name `compiled`.
+
+    `arguments`: torch.export's positional ones, as source.
+    """
     if spec.compiler == "aot":
-        return Template(AOT).substitute(mode=literal(spec.mode), arguments=arguments)
+        return Template(AOT).substitute(mode=literal(spec.mode), arguments=arguments, compiled=compiled)
     mode = [f"mode={literal(spec.mode)}"] * (spec.mode != "default")
     options = [*mode, *["fullgraph=True"] * spec.fullgraph, *DYNAMIC[spec.dynamic]]
     if spec.scope == "layers":
         return f"\nfor layer in model_layers:  # the repeated ones\n    layer.compile({', '.join(options)})"
-    return f"\ncompiled = torch.compile({', '.join(['model', *options])})"
+    return f"\n{compiled} = torch.compile({', '.join(['model', *options])})"
 
 
 def _path(path: Path) -> str:

@@ -135,7 +135,7 @@ class OngoingRun:
         elif self.progress.phase in PHASES[: PHASES.index("compile")]:
             remedy = AGAIN  # nothing was compiled yet, so another way to compile would not help
         else:
-            other, change = other_way_to_compile(self.spec)
+            other, change = other_way_to_compile(self.spec, {"fullgraph"})  # a graph break ends no process
             remedy = f"{AGAIN} {other}".strip()
         return self._as_failed("crashed", f"The worker process {ended} while {self._doing}.", remedy, change)
 

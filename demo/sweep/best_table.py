@@ -113,7 +113,7 @@ class Row:
     first_answers: Mapping[str, dict[str, float]] = field(default_factory=dict)
     """Seconds from a process's start to its first output, in the parts 'import', 'load', 'compile' and 'first run'.
 
-    The outer key is 'nothing' for an empty compile cache and 'next' for one that an earlier process filled. A state
+    The outer key is 'cold' for an empty compile cache and 'warm' for one that an earlier process filled. A state
     that was not measured is missing.
     """
     memory_bytes: int | None = None
@@ -126,7 +126,7 @@ class Row:
     """Whether the way has a rank, and no other way is known to be better: more runs may make it the winner."""
 
     def first_answer(self, state: str) -> float | None:
-        """Returns a process's seconds to its first output, from an empty cache ('nothing') or a filled one ('next')."""
+        """Returns a process's seconds to its first output, from an empty cache ('cold') or a filled one ('warm')."""
         parts = self.first_answers.get(state)
         return None if parts is None else sum(parts.values())
 
@@ -189,7 +189,7 @@ def _eager_row(way: Way, runs: Sequence[RunResult], eagers: Sequence[float], imp
     answers: dict[str, dict[str, float]] = {}
     if measured.start_up is not None:
         parts = _parts(imports, measured.start_up.load_seconds, 0.0, measured.eager.warmup_seconds[0])
-        answers = {"nothing": parts, "next": parts}
+        answers = {"cold": parts, "warm": parts}
     return Row(
         way,
         measured=Measured(1.0, 1.0, 1.0),
@@ -250,7 +250,7 @@ def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, floa
     # If inductor cannot cache a way's code, the next process compiles again.
     if "warm" not in found and found and result.spec.compiler == "jit" and not result.spec.cached:
         found["warm"] = next(iter(found.values()))
-    return {name: found[state] for name, state in (("nothing", "cold"), ("next", "warm")) if state in found}
+    return {state: found[state] for state in ("cold", "warm") if state in found}
 
 
 def _parts(imports: float, load: float, compiles: float, run: float) -> dict[str, float]:

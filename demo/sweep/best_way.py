@@ -160,7 +160,7 @@ class Search:
         few = {way for way in runs if len(runs[way]) < FINAL_RUNS}
         steps += [(row.way, row.way.spec) for row in good[:2] if row.way in quick | few]
         for row in good[2:]:
-            if len(runs[row.way]) == 1 and row.first_answers and "next" not in row.first_answers:
+            if len(runs[row.way]) == 1 and row.first_answers and "warm" not in row.first_answers:
                 steps.append((row.way, _first(row.way.spec)))
         half = good[2 : -(-len(good) // 2)]
         steps += [(row.way, row.way.spec) for row in half if row.way in quick and row.may_win]

@@ -6,7 +6,7 @@ from typing import Any
 from ..core import codec, format as fmt
 from ..core.options import MODES, OPTIONS
 from ..core.stats import TAKEN_FACTOR
-from ..present import verdict
+from ..present.report import Report
 from .best_table import CLOSE_RATIO, EAGER, WAYS, BestTable, Row, Way
 
 NAMES = {"default": "default mode", "package": "a package", "layers": "layer by layer"}
@@ -14,8 +14,8 @@ COLUMNS = {
     "way": "Way",
     "speedup": "Speed-up over eager",
     "seconds": "Eager → this way",
-    "nothing": "First answer from nothing",
-    "next": "First answer in the next process",
+    "cold": "First answer from nothing",
+    "warm": "First answer with a kept cache",
     "memory": "Memory",
     "agreement": "Outputs",
 }
@@ -43,7 +43,7 @@ def _speedup(row: Row) -> tuple[str, str]:
 
 def cells(row: Row) -> dict[str, str]:
     """Returns the texts of a row by column; '–' for what is not known."""
-    start = {state: row.first_answer(state) for state in ("nothing", "next")}
+    start = {state: row.first_answer(state) for state in ("cold", "warm")}
     ratio, interval = _speedup(row)
     agreement = "–" if row.way.name == EAGER else "agrees" if row.result is not None else "not tried yet"
     return {
@@ -70,13 +70,13 @@ def conclusion(table: BestTable) -> list[str]:
             said.append(f"The best estimate is that of {name(guess.way)}: {ratio} ({interval}), perhaps no gain.")
     else:
         ratio, interval = _speedup(winner)
-        start = winner.first_answer("next")
+        start = winner.first_answer("warm")
         first = "" if start is None else f", first answer after {fmt.duration(start)} in each process"
         said = [fmt.capital(f"{name(winner.way)}: {ratio} as fast as eager ({interval}){first}")]
         if table.equals:
             ways, close = ", ".join([name(row.way) for row in table.equals]), 100 * CLOSE_RATIO - 100
             said.append(f"It cannot be told from {ways}; it is the simplest within {close:.0f} % of the surest.")
-    if winner.result is not None and not winner.way.changes_eager and (pays := verdict.worth(winner.result)):
+    if winner.result is not None and not winner.way.changes_eager and (pays := Report(winner.result).pays):
         said.append(f"{pays}.")
     if table.disturbed:
         said.append(

@@ -22,7 +22,7 @@ from ..core.machine import HostInfo
 from ..core.options import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, unused_options
 from ..core.refusals import on_machine
 from ..core.result import RunResult
-from ..present import verdict
+from ..present.report import Report
 from ..store import export
 
 AXES = {"checkpoints": "checkpoint", "batch_sizes": "batch_size", "modes": "mode", "dtypes": "dtype"}
@@ -124,9 +124,8 @@ class Cell:
             return "OOM"
         if self.result.failure is not None:
             return f"{self.result.status.replace('_', ' ')}: {self.result.failure.message}"
-        if verdict.outcome(self.result) in ("faster", "slower"):
-            return verdict.speedup(self.result)
-        return verdict.speedup_in_full(self.result) or "no figures"
+        report = Report(self.result)
+        return (report.ratio if report.decided else report.ratio_in_full) or "no figures"
 
 
 def make_cells(

@@ -14,7 +14,7 @@ from ..core import catalog, format as fmt
 from ..core.options import OPTIONS, TASKS, BadInput, RunSpec
 from ..core.result import RunResult
 from ..core.result_json import to_json
-from ..present import naming, verdict
+from ..present.report import Report
 from ..runs.runner import Runner
 from ..store import export, published
 from ..store.history import History
@@ -92,20 +92,17 @@ def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
 
 
 def _whole(result: RunResult) -> dict[str, Any]:
-    """Returns the result as JSON, and as "told" the verdict in one line, or why the run failed."""
-    failed = naming.status(result)
-    if result.failure:
-        failed += f": {result.failure.message}"
-    return {"told": verdict.in_one_line(result) or failed} | to_json(result)
+    """Returns the result as JSON, and as "summary" the verdict in one line, or why the run failed."""
+    return {"summary": Report(result).summary} | to_json(result)
 
 
 ABOUT_BENCHMARK = """\
 Times a model with and without torch.compile on this server's machine, and compares the outputs.
 
 Over MCP the answer is one flat row, as /history gives it. Elsewhere, and with `whole`, it is the result as JSON
-(schema_version 3): told, the answer in one line, status, failure, spec, environment, eager and compiled with raw times
-and their median_ms, mean_ms, p95_ms and images_per_second, eager_ms and compiled_ms, whose quotient is the speedup,
-speedup with low, high and verdict, control, compilation, break_even_calls, parity, predictions, warnings.
+(schema_version 3): summary, the answer in one line, status, failure, spec, environment, eager and compiled with raw
+times and their median_ms, mean_ms, p95_ms and images_per_second, eager_ms and compiled_ms, whose quotient is the
+speedup, speedup with low, high and verdict, control, compilation, break_even_calls, parity, predictions, warnings.
 """
 
 
@@ -133,8 +130,8 @@ freezing, a package, channels last. Each way is a stored run; what is stored alr
 
 The answer is JSON with complete (whether everything was tried), answer (sentences), winner, equals (ways that cannot be
 told from it), and rows, the best first: way, settings, rank (null where it cannot win), speedup
-over eager with low and high, seconds of a call, first_answers (seconds from the start of a process, from nothing and
-in the next process, by part), memory_bytes, out (why it cannot win), processes and the id of its run.
+over eager with low and high, seconds of a call, first_answers (seconds from the start of a process by part: "cold" from
+nothing, "warm" with a kept cache), memory_bytes, out (why it cannot win), processes and the id of its run.
 """
 BEST_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
 """The options of a run that `/best` takes. The search chooses the others."""

@@ -173,6 +173,19 @@ def test_code_for_narrower_vectors_than_the_processor_has(own, bits, asked, narr
     assert found == ["narrow_vectors"] * narrow
 
 
+def fallback(reason: str) -> str:
+    known = compiled(0, fallbacks=(GraphBreak(reason, "a.py:1 in f"),))
+    return next(str(one) for one in caveats.of_timing(ok_result(**known)) if one.key == "fallbacks")
+
+
+def test_what_left_a_function_to_eager_has_its_remedy(monkeypatch) -> None:
+    assert fallback("a loop").endswith("The first: a.py:1 in f, a loop.")
+    assert "allow_rnn = True" in fallback("Attempted to wrap RNN, GRU, or LSTM")
+    monkeypatch.setenv("TORCHDYNAMO_SUPPRESS_ERRORS", "1")
+    with torch._dynamo.config.patch(suppress_errors=True):
+        assert fallback("C++ compile error").endswith("TORCHDYNAMO_SUPPRESS_ERRORS=1 made eager calls of this error.")
+
+
 KEPT, X = torch.ones(3), torch.rand(3)
 
 

@@ -156,14 +156,28 @@ def test_a_small_extension_is_built_and_removed(tmp_path, monkeypatch) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+WITHOUT_OPENMP = """
+for file; do
+  case $file in *.cpp) grep -q omp.h "$file" && echo 'x.cpp:3:10: fatal error: omp.h: No such file or directory';; esac
+done
+exit 1"""
+
+
+def test_compiling_that_is_switched_off_is_a_problem(monkeypatch) -> None:
+    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
+    assert machine_probe.host().compile_problem == machine_probe.compile_problem()
+    assert machine_probe.compile_problem().startswith("TORCH_COMPILE_DISABLE=1 switches torch.compile off.")
+
+
 @pytest.mark.parametrize(
     ("code", "says"),
     [
         ("echo \"x.cpp:1:10: fatal error: 'Python.h' file not found\"; exit 1", "-dev"),
         ("echo 'x.cpp:1:1: error: internal'; exit 1", "cannot build code here: error: internal."),
         ("exit 0", "cannot open shared object file"),
+        (WITHOUT_OPENMP, "lacks OpenMP"),
     ],
-    ids=["header", "unknown", "no library"],
+    ids=["header", "unknown", "no library", "OpenMP"],
 )
 def test_the_reason_why_nothing_can_be_compiled(code: str, says: str, tmp_path, monkeypatch) -> None:
     """Inductor calls a compiler that has a version, and runs this shell code instead of compiling."""

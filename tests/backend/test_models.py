@@ -19,10 +19,11 @@ from safetensors.torch import save_file
 from support import tiny_text, tiny_vit
 from transformers import AutoModelForImageClassification, EfficientNetConfig
 
-from demo.backend import models
+from demo.backend import failures, models
 from demo.backend.tasks import image_segmentation, text_generation
 from demo.backend.tasks.image_classification import ImageClassification
 from demo.core import catalog
+from demo.core.files import LFS_POINTER
 from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
 from tests.support import hub_stub, old_layouts
 
@@ -41,7 +42,7 @@ def stub(tmp_path_factory) -> Iterator[str]:
     """The address of a Hub with whole and faulty checkpoints."""
     folder = tmp_path_factory.mktemp("repositories")
     found = {"stub/good": VIT, "stub/writer": tiny_text.write(folder / "writer", "gpt2")}
-    for name in ("large", "code", "damaged", "blind"):
+    for name in ("large", "code", "damaged", "blind", "pickled"):
         found[f"stub/{name}"] = shutil.copytree(VIT, folder / name)
     with (folder / "large" / "model.safetensors").open("r+b") as weights:
         weights.truncate(50_000_000_000)  # a hole, which takes no room
@@ -51,6 +52,7 @@ def stub(tmp_path_factory) -> Iterator[str]:
     damaged = folder / "damaged" / "model.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:1000])
     (folder / "blind" / "preprocessor_config.json").unlink()
+    (folder / "pickled" / "model.safetensors").rename(folder / "pickled" / "pytorch_model.bin")
     with hub_stub.serve(found, FETCHED) as address:
         yield address
 
@@ -67,6 +69,7 @@ def loaded_from_hub(address: str, cache: Path, task: str, checkpoint: str, **ask
     [
         (CLASSIFY, "stub/good", "ViTForImageClassification"),
         (CLASSIFY, "stub/code", "ViTForImageClassification"),
+        (CLASSIFY, "stub/old", "ViTForImageClassification"),
         (TEXT_GENERATION, "stub/writer", "GPT2LMHeadModel"),
     ],
 )
@@ -82,7 +85,10 @@ def test_a_repository_is_loaded_without_its_code(task: str, checkpoint: str, mod
         (CLASSIFY, "stub/damaged", "Download or write it again"),
         (CLASSIFY, "stub/blind", "image processor"),
         (CLASSIFY, "stub/missing", "was not found on the Hub"),
-        (CLASSIFY, "stub/broken", "cannot be reached, or fails"),
+        (CLASSIFY, "stub/broken", "The Hub fails (status 500). Try again later, or choose another checkpoint."),
+        (CLASSIFY, "stub/busy", "The Hub asks to wait (status 429). Try again later"),
+        (CLASSIFY, "stub/forbidden", "refuses stub/forbidden (status 403): Please enable access to gated"),
+        (CLASSIFY, "stub/pickled", "stub/pickled has its weights as pickle (pytorch_model.bin), and only safetensors"),
         (DETECT, "stub/good", "does not do object detection"),
         (CLASSIFY, "stub/gated", "is gated on the Hub. Accept its licence at https://huggingface.co/stub/gated"),
         (TEXT_GENERATION, "google/gemma-2b", "log in (hf auth login), or choose weights: random"),
@@ -96,10 +102,26 @@ def test_a_repository_that_cannot_be_run_is_refused(task: str, checkpoint: str, 
     assert not any(file.startswith("stub/large/") for file in FETCHED)
 
 
+@pytest.mark.parametrize(("variable", "says"), [("HF_TOKEN", "HF_TOKEN. Unset it"), (None, "your login. Log in again")])
+def test_a_token_that_the_hub_refuses_is_named(
+    variable: str | None, says: str, stub: str, tmp_path, monkeypatch
+) -> None:
+    """A public model, as the same call without the token shows."""
+    with monkeypatch.context() as patch:
+        if variable is not None:
+            patch.setenv(variable, hub_stub.REFUSED_TOKEN)
+        else:
+            (tmp_path / "token").write_text(hub_stub.REFUSED_TOKEN)
+            patch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+        with pytest.raises(failures.CannotLoad, match=f"The Hub refuses the token of {says}"):
+            loaded_from_hub(stub, tmp_path, CLASSIFY, "stub/good")
+    assert loaded_from_hub(stub, tmp_path, CLASSIFY, "stub/good").model is not None
+
+
 def test_without_the_hub_a_checkpoint_loads_from_the_cache(stub: str, tmp_path) -> None:
     loaded_from_hub(stub, tmp_path, CLASSIFY, "stub/good")
     assert loaded_from_hub(NO_HUB, tmp_path, CLASSIFY, "stub/good").model is not None
-    for checkpoint, says in (("stub/writer", "cannot be reached"), ("microsoft/resnet-50", "weights: random")):
+    for checkpoint, says in (("stub/writer", "it does not answer"), ("microsoft/resnet-50", "weights: random")):
         with pytest.raises(BadInput, match=says):
             loaded_from_hub(NO_HUB, tmp_path, CLASSIFY, checkpoint)
     assert loaded_from_hub(NO_HUB, tmp_path, CLASSIFY, "microsoft/resnet-50", weights="random").model is not None
@@ -134,6 +156,7 @@ OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
         (MODEL, OTHER_LABELS, "its weights have other shapes than its config says"),
         (MODEL, {"architectures": ["ViTModel"]}, "is a ViTModel, which does not do image classification here"),
         (MODEL, UNKNOWN_TYPE, "its config's model_type, 'x'. Choose"),
+        (MODEL, {"model_type": None}, "its config.json names no model_type, so it is no model of transformers"),
         (MODEL, LARGE, "is a model of more than 2,000,000,000 parameters"),
         (
             PROCESSOR,
@@ -157,6 +180,25 @@ def test_a_wrong_entry_is_a_refusal(name: str, entries: dict, says: str, tmp_pat
     with pytest.raises(BadInput, match=says) as refused:
         load(changed_copy(tmp_path, name, **entries))
     assert "checkpoint" in str(refused.value) and str(refused.value).endswith(".")
+
+
+def test_a_pointer_in_place_of_a_file_is_named(tmp_path: Path) -> None:
+    """transformers would take a vocabulary of three words from it."""
+    folder = shutil.copytree(catalog.ASSETS / "checkpoints" / "shapes-gemma", tmp_path / "model")
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.txt").write_text(LFS_POINTER.decode() + "v1\noid sha256:4d7a\nsize 5\n")
+    change(folder / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer"})
+    with pytest.raises(BadInput, match=r"has Git LFS pointers in place of vocab.txt. Run `git lfs pull`"):
+        text_generation.load(catalog.make_spec(str(folder), TEXT_GENERATION, folders=True, prompt="a"), CPU)
+
+
+def test_a_folder_without_a_config_is_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "google/gemma-2b"}')
+    with pytest.raises(BadInput, match=r"is an adapter of google/gemma-2b, not a whole model. Merge it into"):
+        load(str(tmp_path))
+    (tmp_path / "adapter_config.json").unlink()
+    with pytest.raises(BadInput, match=r"holds no config.json. Give one written by save_pretrained"):
+        load(str(tmp_path))
 
 
 def test_a_model_of_endless_parts_is_refused_while_it_is_built() -> None:

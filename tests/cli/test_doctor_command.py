@@ -13,6 +13,7 @@ from support.samples import MACHINE
 
 from demo.cli import doctor_command
 from demo.cli.main import main
+from demo.core.hub import Trouble
 from demo.core.machine import HostInfo
 from demo.runs import runner
 from demo.runs.process import WorkerDied, child_process
@@ -24,7 +25,8 @@ def machine(monkeypatch) -> Any:
 
     def meet(answer: HostInfo | Exception, reachable: bool = True) -> None:
         monkeypatch.setattr(runner.Runner, "inspect", Mock(side_effect=[answer]))
-        monkeypatch.setattr("demo.core.hub.reachable", lambda: reachable)
+        trouble = None if reachable else Trouble("HF_HUB_OFFLINE is set", "unset it")
+        monkeypatch.setattr("demo.core.hub.problem", lambda: trouble)
         monkeypatch.setattr(doctor_command, "compile_problems", list)
 
     return meet
@@ -50,7 +52,7 @@ def test_the_doctor_as_json(machine: Any, capsys) -> None:
     assert main(["doctor", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["machine"] is None and "ImportError: no libcudart. Install" in found["problems"][0]
-    assert not found["hub_reachable"] and "The Hugging Face Hub cannot be reached" in found["notes"][0]
+    assert not found["hub_reachable"] and "Hub cannot be reached: HF_HUB_OFFLINE is set; unset it." in found["notes"][0]
 
 
 def test_the_checks_of_a_gpu_decide_the_exit_code(monkeypatch) -> None:

@@ -15,6 +15,7 @@ from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.outputs import Parity
 from demo.core.result_json import dumps
 from demo.present import markdown
+from demo.present.report import Report
 from demo.runs.outcome import Files
 from demo.store.history import History
 
@@ -58,7 +59,7 @@ def test_what_the_worker_refuses_is_a_sentence_and_exit_2(fake: Any, capsys) -> 
 def test_a_run_ends_with_the_command_that_shows_it(fake: Any, tmp_path, capsys) -> None:
     fake(ok_result())
     assert main([*RUN, "--export-markdown", str(tmp_path / "run.md")]) == 0
-    assert (tmp_path / "run.md").read_text(encoding="utf-8") == markdown.of_run(ok_result())
+    assert (tmp_path / "run.md").read_text(encoding="utf-8") == markdown.of_run(Report(ok_result()))
     line = capsys.readouterr().err.splitlines()[-1]
     assert line == f"Stored as {ok_result().id}: python -m demo history {ok_result().id}"
     assert main(line.partition("python -m demo ")[2].split()) == 0

@@ -9,12 +9,19 @@ import pytest
 from support.command_line import Terminal
 from support.samples import ENVIRONMENT, failed_result, full_result, ok_result, text_result
 
-from demo.cli.terminal import ProgressLine, follow, progress_text, report, summary
+from demo.cli import terminal
+from demo.cli.terminal import ProgressLine, follow, progress_text
 from demo.core.caveat import Caveat
 from demo.core.outputs import Predictions
 from demo.core.progress import Progress
 from demo.core.result import RunResult
+from demo.present.report import Report
 from demo.sweep.run_grid import Timing
+
+
+def summary(result: RunResult, colour: bool = False) -> str:
+    return terminal.summary(Report(result), colour)
+
 
 EVERYTHING = full_result(
     caveats=(Caveat("compiles_itself"), Caveat("wide", {"calls": "eager 12 %"})), without_breaks=ok_result().speedup
@@ -53,7 +60,7 @@ def test_a_name_from_outside_sends_no_code_to_the_terminal() -> None:
 
 def test_a_report_is_the_summary_with_what_stands_behind_it() -> None:
     both = {"eager": Predictions(text="a \x1b[31mred"), "compiled": Predictions(boxes=())}
-    text = report(ok_result(predictions=both))
+    text = terminal.in_full(Report(ok_result(predictions=both)))
     assert text.startswith(summary(ok_result(predictions=both)))
     parts = ["Picture: ", "eager: a \ufffd[31mred", "compiled: nothing", "timed calls of each", "In your own code:"]
     assert parts == sorted(parts, key=text.index)

@@ -16,6 +16,7 @@ from PIL import ExifTags, Image, ImageFile
 
 from demo.core import images, limits
 from demo.core.base64_images import decode_mask, decode_preview, encode_mask
+from demo.core.files import LFS_POINTER
 from demo.core.images import read_picture
 from demo.core.options import BadInput
 
@@ -234,13 +235,14 @@ def grown_frame() -> bytes:
     ("data", "said"),
     [
         (b"", "'picture.png' is empty: it has 0 bytes."),
+        (LFS_POINTER + b"v1\n", "'picture.png' is a Git LFS pointer, not the picture. Run `git lfs pull`"),
         (bytes(2 * MAX_FILE_BYTES), "'picture.png' has 60.0 MB, the limit is 30.0 MB."),
         (png(60_000, 60_000), f"more than {MAX_PIXELS:,} pixels"),
         (grown_frame(), f"more than {MAX_PIXELS:,} pixels"),
         (encoded(Image.new("L", (1, 20_000)), "PNG"), "1 × 20000 pixels; one side may be at most 20 times"),
         (encoded(Image.new("F", (3, 1)), "TIFF"), "32 bits a pixel"),
     ],
-    ids=["empty", "huge", "large", "a large frame", "long", "floats"],
+    ids=["empty", "pointer", "huge", "large", "a large frame", "long", "floats"],
 )
 def test_a_picture_beyond_the_limits_is_refused(data: bytes, said: str, tmp_path: Path) -> None:
     assert said in refusal_of(data, tmp_path)

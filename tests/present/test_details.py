@@ -13,6 +13,7 @@ from demo.core.options import OWN_MODEL, RunSpec
 from demo.core.outputs import Parity, Predictions
 from demo.core.result import RunResult
 from demo.present import details, markdown, naming
+from demo.present.report import Report
 
 EVERYTHING = """48 timed calls of each
 A call 12.2 ms 6.12 ms median of this process 12.2 ms 6.12 ms
@@ -48,19 +49,20 @@ def test_every_figure_of_a_full_result_has_its_line(line: str) -> None:
     warm = CompileCost(3.4, {"dynamo": 2.2}, "20261121T093100-0f0f10")
     result = compiled(warm=warm, fallbacks=(GraphBreak("too often", "file.py:5 in g"), GraphBreak("a loop", "")))
     hot = HostSample(3.0, 0.02, GpuSample(None, None, ("thermal",), 1), None, 0.12)
-    assert line in plain(markdown.of_run(dataclasses.replace(result, machine_states=(*result.machine_states, hot))))
+    result = dataclasses.replace(result, machine_states=(*result.machine_states, hot))
+    assert line in plain(markdown.of_run(Report(result)))
 
 
 def test_a_run_without_figures_has_only_the_machine() -> None:
     failed = failed_result(spec=ok_result().spec)
-    titles = [part.title for parts in details.tree(failed).values() for part in parts]
+    titles = [part.title for parts in details.tree(Report(failed)).values() for part in parts]
     assert titles == ["Machine: Example CPU"]
-    assert not any(details.tree(dataclasses.replace(failed, environment=None)).values())
+    assert not any(details.tree(Report(dataclasses.replace(failed, environment=None))).values())
 
 
 def test_equal_peaks_of_memory_have_no_part() -> None:
     peaks = {"eager": measurement(0.002, peak=491_000_000), "compiled": measurement(0.001, peak=500_000_000)}
-    assert details.memory(ok_result(**peaks)) is None
+    assert details.memory(Report(ok_result(**peaks))) is None
 
 
 @pytest.mark.parametrize(
@@ -74,13 +76,14 @@ def test_equal_peaks_of_memory_have_no_part() -> None:
     ],
 )
 def test_the_title_answers_whether_it_really_compiled(changes: dict[str, Any], answer: str) -> None:
-    assert details.compilation(compiled(**changes)).title.startswith(f"Did it really compile? {answer}")
+    assert details.compilation(Report(compiled(**changes))).title.startswith(f"Did it really compile? {answer}")
 
 
 def test_equal_hints_of_breaks_stand_once_with_their_page() -> None:
     hints = ("Remove the call.", "Or move it.")
     breaks = tuple(GraphBreak("print", f"a.py:{line}", hints, "GB0059") for line in (1, 2))
-    text = markdown.section(details.compilation(compiled(graph_breaks=(*breaks, GraphBreak("unknown", "a.py:3")))))
+    result = compiled(graph_breaks=(*breaks, GraphBreak("unknown", "a.py:3")))
+    text = markdown.section(details.compilation(Report(result)))
     page = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html"
     assert text.count("Remove the call. Or move it.") == 1 and text.count(f"[GB0059]({page})") == 1
     assert text.index("a.py:1") < text.index("Remove") < text.index("a.py:2")
@@ -104,26 +107,28 @@ def test_a_runs_own_first_call_counts_if_nothing_else_was_measured(found: Compil
 @pytest.mark.parametrize(
     ("checkpoint", "task", "shares", "changes"),
     [
-        ("shapes-vit", {"top5_agreement": 0.6}, ": 60 % of the labels are shared.", {}),
-        ("shapes-segformer", {"mask_iou": 1.0, "changed_pixels": 0.0}, ": the masks overlap by 100 %.", {}),
-        ("shapes-segformer", {}, ".", {}),
-        ("shapes-rtdetr", {"matched_boxes": 1.0}, ": neither finds anything.", {"predictions": {"eager": NOTHING}}),
+        ("shapes-vit", {"top5_agreement": 0.6}, ": 60 % of the labels are shared", {}),
+        ("shapes-segformer", {"mask_iou": 1.0, "changed_pixels": 0.0}, ": the masks overlap by 100 %", {}),
+        ("shapes-segformer", {}, "", {}),
+        ("shapes-rtdetr", {"matched_boxes": 1.0}, ": neither finds anything", {"predictions": {"eager": NOTHING}}),
     ],
     ids=["labels", "masks", "not compared", "no box"],
 )
 def test_agreement_says_what_was_compared(checkpoint: str, task: Any, shares: str, changes: Any) -> None:
     parity = Parity("match", 0.0, "", task)
     result = ok_result(spec=catalog.make_spec(checkpoint), parity=parity, **changes)
-    assert details.agreement(result) == f"Eager and compiled agree{shares}"
+    assert Report(result).agreement == f"Eager and compiled agree{shares}"
 
 
 @pytest.mark.parametrize(("dtype", "excused"), [("float32", False), ("bfloat16", True)])
 def test_texts_differ_from_a_token_on(dtype: str, excused: bool) -> None:
     result = text_result(spec=dataclasses.replace(text_result().spec, dtype=dtype))
     other = Predictions(text=" a <b>", pieces=(" a", " <b>", "", "."), token_ids=(5, 9, 3, 8))
-    words = details.text_difference(dataclasses.replace(result, predictions=result.predictions | {"compiled": other}))
+    (words,) = Report(
+        dataclasses.replace(result, predictions=result.predictions | {"compiled": other})
+    ).prediction_notes
     assert "from token 2 on" in words and ("rounding" in words) is excused
-    assert details.text_difference(result) == ""
+    assert Report(result).prediction_notes == []
 
 
 def test_the_threads_of_a_cpu_stand_once_in_a_runs_line() -> None:
@@ -143,7 +148,7 @@ def vit(**changes: Any) -> RunResult:
 
 def test_a_run_without_a_counterpart_is_not_compared_with_the_guide() -> None:
     for result in (ok_result(), vit(batch_size=8), failed_result(status="cancelled", spec=vit().spec)):
-        assert details.guide(result) is None
+        assert details.guide(Report(result)) is None
 
 
 @pytest.mark.parametrize(
@@ -159,6 +164,7 @@ def test_a_run_without_a_counterpart_is_not_compared_with_the_guide() -> None:
 def test_a_difference_to_the_guide_is_named(changes: dict[str, Any], attention: str, words: str) -> None:
     def texts(changes: dict[str, Any], attention: str) -> str:
         machine = dataclasses.replace(GPU, settings={"attention": attention})
-        return " ".join(details.guide(dataclasses.replace(vit(**changes), environment=machine)).sentences)
+        report = Report(dataclasses.replace(vit(**changes), environment=machine))
+        return " ".join(details.guide(report).sentences)
 
     assert words in texts(changes, attention) and words not in texts({}, "eager")

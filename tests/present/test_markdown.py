@@ -11,15 +11,17 @@ from demo.core.machine import GpuSample, HostSample
 from demo.core.measurement import GraphBreak
 from demo.core.result import Failure
 from demo.present import details, markdown
+from demo.present.report import Report
 
 LINKS = "[a](https://example.org) https://example.org www.example.org WWW.EXAMPLE.ORG me@example.org <https://a.b>"
 
 
 def test_the_export_is_the_answer_and_the_sections_of_the_page() -> None:
-    text, result = markdown.of_run(full_result()), full_result()
+    report = Report(full_result())
+    text = markdown.of_run(report)
     assert text.startswith("2.00× (1.993 to 2.007×)") and "Pays after " in text
     assert "| A call | 12.2 ms | 6.12 ms |" in text
-    for parts in details.tree(result).values():
+    for parts in details.tree(report).values():
         assert all(markdown.section(part) in text for part in parts)
 
 
@@ -41,6 +43,6 @@ def test_texts_from_models_and_machines_cannot_become_html_or_links() -> None:
         machine_states=(HostSample(0.0, 0.0, GpuSample(None, None, (hostile,))),),
     )
     failed = failed_result(failure=Failure("load", hostile, hostile))
-    for text in (markdown.of_run(result), markdown.of_run(failed)):
+    for text in (markdown.of_run(Report(result)), markdown.of_run(Report(failed))):
         assert hostile in plain(text)
         assert not re.search(r"(?<!\\)(<img|\[a\]|@)|https://example|(?i:www)\.", text)

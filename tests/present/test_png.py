@@ -15,6 +15,7 @@ from demo.core.options import OWN_MODEL, BadInput, RunSpec
 from demo.core.result import RunResult
 from demo.present import png, race
 from demo.present.colours import COMPILED, EAGER, PAGE_PAPER, rgb
+from demo.present.report import Report
 
 LONG = RunSpec(
     "an-organisation-with-a-long-name/" + "a-model-with-a-long-name-" * 9, "image-classification", 256,
@@ -42,7 +43,7 @@ def pixels(data: bytes) -> np.ndarray:
 
 @pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
 def test_nothing_runs_over_the_edge_of_a_card(result: RunResult) -> None:
-    card = pixels(png.card(result))
+    card = pixels(png.card(Report(result)))
     assert card.shape == (630, 1200, 3)
     paper = (card == rgb(PAGE_PAPER)).all(axis=2)[:620]
     # a letter may lean over the edge by a few pixels
@@ -61,9 +62,9 @@ def test_the_race_at_rest_shows_who_leads(share: float, eager_leads: bool) -> No
     # Thirty equal starts, so that the range beside the mark is narrow.
     equal = {"first_calls": {"cold": (31.2,) * 30}}
     result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, warm=None), **equal)
-    lines = race.lines_of(result)
+    lines = Report(result).race
     at = share * lines[1].crossing[1] / race.horizon(lines)
-    column = pixels(png.race_at_rest(result))[: png.GROUND + 5, png.LEFT + round(at * (png.RIGHT - png.LEFT))]
+    column = pixels(png.race_at_rest(lines, ""))[: png.GROUND + 5, png.LEFT + round(at * (png.RIGHT - png.LEFT))]
 
     def height(colour: str) -> int:
         """Of its highest pixel, in pixels from above."""
@@ -75,4 +76,4 @@ def test_the_race_at_rest_shows_who_leads(share: float, eager_leads: bool) -> No
 def test_a_result_without_an_answer_has_no_race() -> None:
     for draw in (png.race_at_rest, race.file):
         with pytest.raises(BadInput, match="no race"):
-            draw(noisy_result())
+            draw(Report(noisy_result()).race, "")

@@ -10,11 +10,18 @@ from support.samples import full_result, measurement, text_result
 
 from demo.core.options import RunSpec
 from demo.core.progress import Progress
+from demo.core.result import RunResult
 from demo.present import race
+from demo.present.report import Report
 
 SPEC = RunSpec("shapes-vit", "image-classification")
 COMPILING = Progress("compile", 0.2, 9.0, eager_seconds=0.002, racing_seconds=4.0)
 TIMING = dataclasses.replace(COMPILING, racing_seconds=9.0, first_seconds=6.0, compiled_seconds=0.001)
+
+
+def file(result: RunResult) -> str:
+    report = Report(result)
+    return race.file(report.race, report.source)
 
 
 def points_of(picture: str) -> list[list[tuple[float, ...]]]:
@@ -25,7 +32,7 @@ def points_of(picture: str) -> list[list[tuple[float, ...]]]:
 @pytest.mark.parametrize("size", race.WIDTHS)
 def test_compiled_crosses_eager_once_its_first_call_has_paid(size: str) -> None:
     result = full_result()
-    picture = race.of_result(result, size)
+    picture = race.picture(Report(result).race, size)
     eager, *compiled = points_of(picture)
     marks = re.findall(r'<circle class="dot" cx="([\d.]+)" cy="([\d.]+)"', picture)
     (left, ground), _, (right, _) = eager
@@ -41,18 +48,18 @@ def test_compiled_crosses_eager_once_its_first_call_has_paid(size: str) -> None:
 
 
 def test_a_file_says_when_it_was_measured() -> None:
-    picture = race.file(full_result())
+    picture = file(full_result())
     assert xml.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg" and full_result().started_at[:10] in picture
     assert "prefers-reduced-motion" in picture and "played in 9 s" in picture
 
 
 def test_lines_that_never_pay_do_not_cross() -> None:
-    picture = race.of_result(full_result(compiled=measurement(0.03)))
+    picture = race.picture(Report(full_result(compiled=measurement(0.03))).race)
     assert picture.count("never pays, here<") == 2 and "<circle" not in picture
 
 
 def test_a_text_model_counts_tokens() -> None:
-    assert re.search(r"pays after (about )?[\d\s to]+ tokens", race.of_result(text_result()))
+    assert re.search(r"pays after (about )?[\d\s to]+ tokens", race.picture(Report(text_result()).race))
 
 
 def test_eager_answers_while_compiled_compiles() -> None:
@@ -75,4 +82,4 @@ def test_a_race_begins_before_anything_is_timed() -> None:
 
 def test_names_from_outside_are_text() -> None:
     spec = dataclasses.replace(full_result().spec, checkpoint=HOSTILE)
-    assert "<img" not in race.file(dataclasses.replace(full_result(), spec=spec))
+    assert "<img" not in file(dataclasses.replace(full_result(), spec=spec))

@@ -18,6 +18,7 @@ from demo.core import catalog
 from demo.core.options import OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
+from demo.present.report import Report
 from demo.present.script import change, needs_folder, script
 from demo.store.history import History
 
@@ -58,7 +59,7 @@ SPECS = [
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.checkpoint}-{spec.weights}")
 def test_a_program_is_short_and_complete(spec: RunSpec) -> None:
-    text, of_scene = script(ok_result(spec=spec)), script(ok_result(spec=spec, image=info_of(SCENE)))
+    text, of_scene = script(Report(ok_result(spec=spec))), script(Report(ok_result(spec=spec, image=info_of(SCENE))))
     assert of_scene.count("\n") <= 60 and "start it in its folder" in of_scene
     nodes = list(ast.walk(ast.parse(text)))
     imported = {name.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for name in node.names}
@@ -97,7 +98,7 @@ def test_a_program_is_short_and_complete(spec: RunSpec) -> None:
     ids=["everything", "tf32", "key mapping", "random", "package", "the threads that were used", "text queries"],
 )
 def test_a_program_has_the_settings_of_its_run(spec: RunSpec, lines: list[str]) -> None:
-    text = script(ok_result(spec=spec, environment=dataclasses.replace(ENVIRONMENT, threads=1)))
+    text = script(Report(ok_result(spec=spec, environment=dataclasses.replace(ENVIRONMENT, threads=1))))
     assert [line for line in lines if line not in text] == []
 
 
@@ -140,10 +141,10 @@ OWN = RunSpec(f"mine.py:{HOSTILE}", OWN_MODEL, device="cpu")
 def test_a_text_from_outside_stays_a_literal(spec: RunSpec, text: str, plain: RunSpec) -> None:
     environment = dataclasses.replace(ENVIRONMENT, device_name=HOSTILE, torch=HOSTILE)
     image = ImageInfo(HOSTILE, 10, 10, "00", "")
-    program = script(ok_result(spec=spec, environment=environment, image=image, id=HOSTILE))
+    program = script(Report(ok_result(spec=spec, environment=environment, image=image, id=HOSTILE)))
     code, values = taken_apart(program)
     assert all(line.isprintable() for line in program.split("\n")) and text in values
-    assert code == taken_apart(script(ok_result(spec=plain)))[0]
+    assert code == taken_apart(script(Report(ok_result(spec=plain))))[0]
 
 
 # ---- runs without a script
@@ -160,7 +161,7 @@ def test_a_text_from_outside_stays_a_literal(spec: RunSpec, text: str, plain: Ru
 )
 def test_a_run_that_no_program_repeats_is_refused(spec: RunSpec, why: str) -> None:
     with pytest.raises(BadInput, match=why):
-        script(ok_result(spec=spec))
+        script(Report(ok_result(spec=spec)))
 
 
 def test_the_command_prints_the_script_of_a_failed_run_for_a_report(tmp_path, monkeypatch, capsys) -> None:
@@ -168,7 +169,7 @@ def test_the_command_prints_the_script_of_a_failed_run_for_a_report(tmp_path, mo
     History().append(failed_result())
     assert main(["script", failed_result().id]) == 0
     printed = capsys.readouterr().out
-    assert printed == script(failed_result()) and "out_of_memory" in printed
+    assert printed == script(Report(failed_result())) and "out_of_memory" in printed
 
 
 # ---- scripts that run
@@ -176,7 +177,7 @@ def test_the_command_prints_the_script_of_a_failed_run_for_a_report(tmp_path, mo
 
 def lines_of(result: RunResult, folder: Path, before: str = "") -> list[str]:
     """What a script prints that is started in `folder`, in a hurry. `before`: code that runs before it."""
-    program = before + script(result).replace("min_run_time=0.25", "min_run_time=0.01")
+    program = before + script(Report(result)).replace("min_run_time=0.25", "min_run_time=0.01")
     command = [sys.executable, "-I", "-c", program]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

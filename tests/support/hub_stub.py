@@ -1,4 +1,6 @@
-"""A stub of the Hugging Face Hub on 127.0.0.1: serves folders as repositories, and fails for the ids in `FAILURES`."""
+"""A stub of the Hugging Face Hub on 127.0.0.1: serves folders as repositories.
+
+It fails for the ids in `FAILURES` and refuses the token `REFUSED_TOKEN` for all. Ids in `RENAMED` have a new name."""
 
 import hashlib
 import json
@@ -17,7 +19,11 @@ FAILURES: dict[str, tuple[int, dict[str, str]]] = {
     "stub/gated": (403, {"X-Error-Code": "GatedRepo"}),
     "google/gemma-2b": (401, {"X-Error-Code": "GatedRepo"}),
     "stub/broken": (500, {}),
+    "stub/forbidden": (403, {"X-Error-Message": "Please enable access to gated repositories in your token settings."}),
+    "stub/busy": (429, {}),
 }
+REFUSED_TOKEN = "hf_refused"
+RENAMED = {"stub/old": "stub/good"}
 
 
 def _tag(file: Path) -> str:
@@ -44,6 +50,10 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
             about = parts[0] == "api"
             parts = parts[2:] if parts[:2] == ["api", "models"] else parts[about:]
             name, rest = "/".join(parts[:2]), parts[2:]
+            if name in RENAMED:
+                return self.reply(307, b"", {"Location": self.path.replace(name, RENAMED[name])}, body)
+            if (self.headers.get("Authorization") or "").endswith(REFUSED_TOKEN):
+                return self.reply(401, b"", {"X-Error-Message": "Invalid credentials in Authorization header"}, body)
             if name in FAILURES:
                 status, headers = FAILURES[name]
                 return self.reply(status, b"no", headers, body)

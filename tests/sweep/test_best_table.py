@@ -197,10 +197,10 @@ def test_a_way_timed_while_cores_were_taken_must_lead_by_far(seconds: float, ran
 
 
 def test_a_first_answer_is_the_start_of_its_process_and_its_first_call() -> None:
-    warm = first_answers(run("default", 0.008, compilation=costs(20.0, 3.0)), 4.0)["next"]
+    warm = first_answers(run("default", 0.008, compilation=costs(20.0, 3.0)), 4.0)["warm"]
     assert warm == {"import": 4.0, "load": 1.0, "compile": 2.5, "first run": 0.5}
     nothing = first_answers(run("default", 0.008, compilation=costs(20.0, None)), 4.0)
-    assert sum(nothing["nothing"].values()) == 25.0 and "next" not in nothing
+    assert sum(nothing["cold"].values()) == 25.0 and "warm" not in nothing
     assert first_answers(run("default", 0.008, start_up=None), 4.0) == {}
 
 
@@ -210,11 +210,11 @@ PARTLY = Compilation(4.5, "cold", 1, partly=True)
 @pytest.mark.parametrize(
     ("name", "device", "compilation", "known"),
     [
-        pytest.param("freezing", "cpu", costs(20.0, None), {"nothing", "next"}, id="no cache keeps a frozen graph"),
-        pytest.param("freezing", "cuda", costs(20.0, None), {"nothing"}, id="on a GPU the cache keeps it"),
+        pytest.param("freezing", "cpu", costs(20.0, None), {"cold", "warm"}, id="no cache keeps a frozen graph"),
+        pytest.param("freezing", "cuda", costs(20.0, None), {"cold"}, id="on a GPU the cache keeps it"),
         pytest.param("default", "cpu", PARTLY, set(), id="over a cache of another model"),
-        pytest.param("freezing", "cpu", PARTLY, {"next"}, id="frozen over a cache of another model"),
-        pytest.param("package", "cpu", costs(20.0, None), {"nothing"}, id="the next process loads the package"),
+        pytest.param("freezing", "cpu", PARTLY, {"warm"}, id="frozen over a cache of another model"),
+        pytest.param("package", "cpu", costs(20.0, None), {"cold"}, id="the next process loads the package"),
     ],
 )
 def test_a_first_answer_is_known_only_if_a_run_tells(name, device, compilation, known) -> None:
@@ -225,8 +225,8 @@ def test_a_first_answer_is_known_only_if_a_run_tells(name, device, compilation, 
 def test_every_first_answer_waits_for_the_gpus_libraries() -> None:
     """Also eager's, whose first call comes after they were loaded."""
     found = table(default=run("default", 0.008, start_up=StartUp(4.0, 1.0, 2.0), compilation=costs(20.0, 3.0)))
-    assert row(found, "eager").first_answer("next") == pytest.approx(4.0 + 1.0 + 2.0 + 3 * EAGER_SECONDS)
-    assert row(found, "default").first_answer("next") == pytest.approx(4.0 + 1.0 + 2.0 + 3.0)
+    assert row(found, "eager").first_answer("warm") == pytest.approx(4.0 + 1.0 + 2.0 + 3 * EAGER_SECONDS)
+    assert row(found, "default").first_answer("warm") == pytest.approx(4.0 + 1.0 + 2.0 + 3.0)
 
 
 def test_the_answer_has_its_figures_and_the_json_names_each_stored_run() -> None:

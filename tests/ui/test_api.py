@@ -56,7 +56,7 @@ def test_the_default_run_answers_with_the_documented_json(served: Any) -> None:
     answer = client.predict(api_name="/benchmark")
     spec, image = asked[-1]
     assert from_json(answer) == ok_result(spec=spec)
-    assert answer["speedup"]["verdict"] == "faster" and answer["told"].startswith("shapes-vit on ")
+    assert answer["speedup"]["verdict"] == "faster" and answer["summary"].startswith("shapes-vit on ")
     assert answer["eager"]["median_ms"] == pytest.approx(2.04)
     assert (spec.checkpoint, image) == ("shapes-vit", form.scenes()[0])
 

@@ -1,7 +1,7 @@
 """A user's own model: a function in a Python file returns `(module, inputs)`.
 
 Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and dicts of tensors. Not covered: a `forward`
-with position-only arguments.
+with inputs by position only.
 """
 
 import importlib
@@ -9,6 +9,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import inspect
+import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,15 +18,22 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch._dynamo import OptimizedModule
 from torch.utils import _pytree as pytree
 
 from ...core.catalog import own_model_module, own_model_parts
+from ...core.files import LFS_REMEDY
 from ...core.options import BadInput, RunSpec
-from .. import compilation
+from .. import causes, compilation
 from ..failures import with_line
 from ..workload import Batch, Workload, dtype_of, on_device, tensors
 
+FIX = "Fix it, and run it again."
+BY_NAME = "Return them as a dict by name, which its ** passes on."
+ADD_NAMES = "Give forward a named parameter for each input: forward(self, x)."
+UNREADABLE = (pickle.UnpicklingError, SafetensorError, ValueError, EOFError, RuntimeError)
+"""Errors of loaders that were given a Git LFS pointer in place of weights or JSON."""
 EXPECTED = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"
 
 
@@ -53,7 +61,9 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
         with torch.enable_grad():  # as in the user's own process: runs have grad off
             answer = function()
     except (Exception, SystemExit) as error:
-        raise BadInput(f"{called} failed: {with_line(error, file)}. Fix it, and run it again.") from error
+        others = causes.pointers(file.parent) if isinstance(error, UNREADABLE) else ""
+        remedy = f"Git LFS pointers are beside it: {others}. {LFS_REMEDY}" if others else FIX
+        raise BadInput(f"{called} failed: {with_line(error, file)}. {remedy}") from error
     match answer:
         case (torch.nn.Module() as model, given):
             pass
@@ -61,6 +71,10 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
             parts = ", ".join(type(one).__name__ for one in answer) if isinstance(answer, tuple) else ""
             what = f"({parts[:80]})" if parts else f"an object of class {type(answer).__name__}"
             raise BadInput(f"{called} returned {what}. {EXPECTED}.")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise BadInput(f"{called} returned TorchScript, which torch.compile refuses. Return the module it was made of.")
+    if off := causes.switched_off():
+        raise BadInput(f"{file.name}: {off}")
     # Eager would be compiled, too. `Run.warm_up_eager` notes compiled functions that forward calls.
     if any(isinstance(one, OptimizedModule) or one._compiled_call_impl is not None for one in model.modules()):
         raise BadInput(f"The module of {called} is compiled already, or a part of it. Return it before torch.compile.")
@@ -98,9 +112,9 @@ def _import_file(checkpoint: str, file: Path) -> ModuleType:
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise BadInput(
-            f"{file.name} cannot be imported: {with_line(error, file)}. Fix it, and run it again."
-        ) from error
+        what, remedy = causes.of_file(file) or causes.of_encoding(file) or ("", FIX)
+        what = f"it {what}" if what else with_line(error, file)
+        raise BadInput(f"{file.name} cannot be imported: {what}. {remedy}") from error
     return module
 
 
@@ -137,6 +151,13 @@ def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
         raise BadInput(f"The inputs of {called} do not fit its module's forward: {error}.") from error
     batch: Batch = {}
     for argument, value in bound.arguments.items():
-        further = signature.parameters[argument].kind is inspect.Parameter.VAR_KEYWORD
-        batch |= value if further else {argument: value}
+        kind = signature.parameters[argument].kind
+        if kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
+            star = "*" if kind is inspect.Parameter.VAR_POSITIONAL else ""
+            named = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in signature.parameters.values())
+            raise BadInput(
+                f"The forward of {type(model).__name__} takes {star}{argument} by position only, and inputs are given "
+                f"by name. {BY_NAME if named else ADD_NAMES}"
+            )
+        batch |= value if kind is inspect.Parameter.VAR_KEYWORD else {argument: value}
     return batch

@@ -131,7 +131,7 @@ class BestPane(WorkView):
 
     def _open(self, going: BestSearch | None, event: gr.SelectData) -> str:
         rows = going.table.rows if going is not None else ()
-        run = next((row.result for row in rows if best_words.cells(row)["way"] == event.row_value[0]), None)
+        run = next((row.result for row in rows if row.way.name == event.row_value[0]), None)
         return links.run_summary(run) if run is not None else ""
 
 
@@ -172,16 +172,18 @@ def _row(row: Row, table: BestTable) -> dict[str, tables.Cell]:
     numbers = {
         "speedup": row.speedup.ratio if row.speedup is not None else None,
         "seconds": row.seconds,
-        "nothing": row.first_answer("nothing"),
-        "next": row.first_answer("next"),
+        "cold": row.first_answer("cold"),
+        "warm": row.first_answer("warm"),
         "memory": row.memory_bytes,
     }
     cells = {
         title: tables.Cell(numbers.get(name, words[name]), words[name], style)
         for name, title in best_words.COLUMNS.items()
+        if name != "way"
     }
     rank = tables.Cell(row.rank, str(row.rank or tables.UNKNOWN), style)
-    return {"Way": cells.pop("Way"), "Rank": rank, **cells}
+    way = tables.Cell(row.way.name, words["way"], style)  # by its name `BestPane._open` finds the row
+    return {"Way": way, "Rank": rank, **cells}
 
 
 def _crossover(table: BestTable) -> go.Figure | None:
@@ -193,7 +195,7 @@ def _crossover(table: BestTable) -> go.Figure | None:
     lines = [
         WayLine(fmt.capital(best_words.name(row.way)), _kind(row, table), start, eager / row.speedup.ratio)
         for row in table.rows
-        if row.rank is not None and row.speedup is not None and (start := row.first_answer("next"))
+        if row.rank is not None and row.speedup is not None and (start := row.first_answer("warm"))
     ]
     return crossover(lines, _source(table))
 
@@ -210,7 +212,7 @@ def _ladder(table: BestTable) -> go.Figure | None:
     bars = {
         fmt.capital(best_words.name(row.way)): {word: answer.get(part, 0.0) for part, word in parts.items()}
         for row in table.rows
-        if not row.out and (answer := row.first_answers.get("next"))
+        if not row.out and (answer := row.first_answers.get("warm"))
     }
     return ladder(bars, _source(table))
 

@@ -10,8 +10,9 @@ from ...core.comparison import Comparison
 from ...core.options import CHANGES_EAGER, OPTIONS, unused_options
 from ...core.result import FIRST_TOKEN, RunResult
 from ...core.stats import TAKEN_FACTOR
-from ...present import naming, verdict
+from ...present import naming
 from ...present.markdown import escape_markdown
+from ...present.report import Report, factor, start_name
 from ...store import export
 from ...store.reruns import compiled_spec, versions
 
@@ -23,37 +24,38 @@ ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "d
 """The settings and machine facts that always have a row. The others have one if the runs differ."""
 
 
-def outcome(result: RunResult) -> str:
+def outcome(report: Report) -> str:
     """Returns the outcome of a run in a few words: "2.00× faster ▲", "Out of memory"."""
-    arrow = {"faster": " ▲", "slower": " ▼"}.get(verdict.outcome(result) or "", "")
-    text = verdict.answer(result)
-    return f"{fmt.capital(text)}{arrow}" if text else naming.status(result)
+    arrow = {"faster": " ▲", "slower": " ▼"}.get(report.kind or "", "")
+    return f"{fmt.capital(report.answer)}{arrow}" if report.answer else naming.status(report.result)
 
 
-def conclusion(results: Sequence[RunResult]) -> str:
+def conclusion(reports: Sequence[Report]) -> str:
     """Returns as Markdown in which settings the runs differ, and whose compiled model is the fastest."""
+    results = [report.result for report in reports]
     runs = dict(zip(LETTERS, results, strict=False))
     texts = [_differences(results), _winner(runs)]
     return "\n\n".join([f"### {fmt.count(len(results), 'run')} compared", *filter(None, map(escape_markdown, texts))])
 
 
-def bars(results: Sequence[RunResult]) -> dict[str, Comparison | None]:
+def bars(reports: Sequence[Report]) -> dict[str, Comparison | None]:
     """Maps the label of each run, in HTML, to its speed-up; to None if it failed or has none.
 
     A label holds the run's letter, the speed-up in words, and those settings that not all runs share.
     """
-    apart = [naming.settings_list(one.spec) for one in results]
+    apart = [naming.settings_list(report.result.spec) for report in reports]
     intervals = {}
-    for letter, result, own in zip(LETTERS, results, apart, strict=False):
+    for letter, report, own in zip(LETTERS, reports, apart, strict=False):
         settings = [part for part in own if not all(part in parts for parts in apart)]
-        text = verdict.speedup(result) or naming.status(result)
+        text = report.ratio or naming.status(report.result)
         name = "  ".join([f"<b>{letter}  {text}</b>", html.escape(" · ".join(settings), quote=False)])
-        intervals[name] = result.speedup if result.failure is None else None
+        intervals[name] = report.speedup
     return intervals
 
 
-def rows(results: Sequence[RunResult]) -> list[dict[str, str]]:
+def rows(reports: Sequence[Report]) -> list[dict[str, str]]:
     """Returns the rows of a table by title: a row's name, then each run's cell, '–' for no value."""
+    results = [report.result for report in reports]
     table = [["Started (UTC)", *(fmt.minute(result.started_at) for result in results)]]
     facts = list(map(_facts, results))
     for name in facts[0]:
@@ -62,7 +64,7 @@ def rows(results: Sequence[RunResult]) -> list[dict[str, str]]:
             texts = [naming.value_text(value) if value is not None else "" for value in values]
             table.append([fmt.capital(_label(name)), *(fmt.shorten(text, MAX_LETTERS) for text in texts)])
     for name, figure in FIGURES.items():
-        cells = [figure(result) for result in results]
+        cells = [figure(report) for report in reports]
         if any(cells):
             table.append([name, *cells])
     titles = ("Figure", *LETTERS)
@@ -96,7 +98,7 @@ def _winner(runs: dict[str, RunResult]) -> str:
         # Runs with unlike eager are compared by their latencies, with an interval as wide as that of the speed-ups.
         difference = measured.around(times[letter] / times[winner]).judge(len(others))
         if difference.verdict == "faster":
-            sentences.append(f"{winner} is {verdict.factor(difference).rstrip('×')} times as fast as {letter}.")
+            sentences.append(f"{winner} is {factor(difference).rstrip('×')} times as fast as {letter}.")
         elif difference.verdict == "same":
             sentences.append(f"{winner} and {letter} are equally fast.")
         else:
@@ -140,19 +142,19 @@ def _first_call(result: RunResult) -> str:
     if cost is None:
         return ""
     cache = "partly" if cost.partly else cost.cache
-    start = "off" if cache == "off" else verdict.start_name(cost, cache)
+    start = "off" if cache == "off" else start_name(cost, cache)
     return f"{fmt.duration(cost.first_call_seconds)} ({start})"
 
 
-FIGURES: dict[str, Callable[[RunResult], str]] = {
+FIGURES: dict[str, Callable[[Report], str]] = {
     "Result": outcome,
-    "Eager latency": lambda result: _latency(result, "eager"),
-    "Compiled latency": lambda result: _latency(result, "compiled"),
-    "Time to the first token": _first_token,
-    "Whole answer": lambda result: fmt.latencies(result.answer_seconds or ()),
-    "95 % interval": verdict.interval,
-    "First compiled call": _first_call,
-    "When it pays": verdict.worth,
-    "Outputs": lambda result: result.parity.verdict if result.parity is not None else "",
+    "Eager latency": lambda report: _latency(report.result, "eager"),
+    "Compiled latency": lambda report: _latency(report.result, "compiled"),
+    "Time to the first token": lambda report: _first_token(report.result),
+    "Whole answer": lambda report: fmt.latencies(report.result.answer_seconds or ()),
+    "95 % interval": lambda report: report.interval_and_basis,
+    "First compiled call": lambda report: _first_call(report.result),
+    "When it pays": lambda report: report.pays,
+    "Outputs": lambda report: report.result.parity.verdict if report.result.parity is not None else "",
 }
 """Maps a row's name to the function that returns a run's cell; '' for a value that was not measured."""

@@ -190,11 +190,13 @@ def checkpoint_note(checkpoint: str) -> str:
 
 def source(checkpoint: Checkpoint) -> str:
     """Returns where the weights are: 'bundled', 'in the cache', 'from the Hub', 'download about 346 MB' (float32)."""
-    if checkpoint.bundled:
-        return "bundled"
-    if hub.holds_weights(checkpoint.id):
-        return "in the cache"
+    if not needs_download(checkpoint):
+        return "bundled" if checkpoint.bundled else "in the cache"
     return f"download about {fmt.size(4 * checkpoint.parameters)}" if checkpoint.parameters else "from the Hub"
+
+
+def needs_download(checkpoint: Checkpoint) -> bool:
+    return not checkpoint.bundled and not hub.holds_weights(checkpoint.id)
 
 
 def doubts(spec: RunSpec) -> list[str]:
@@ -217,7 +219,7 @@ def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, doubts: S
         basis = f"based on earlier runs with these settings: {expected.runs}"
         if not expected.runs and checkpoint is not None:
             basis = f"rough estimate from {fmt.parameters(checkpoint.parameters)} parameters"
-            basis += ", download not counted" if source(checkpoint).startswith("download") else ""
+            basis += ", download not counted" if needs_download(checkpoint) else ""
     return render("results.forecast", text, basis, doubts, query)
 
 

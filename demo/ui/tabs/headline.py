@@ -14,7 +14,8 @@ from ...core.progress import Progress
 from ...core.result import RunResult
 from ...core.result_json import from_json
 from ...core.stats import Interval
-from ...present import naming, race, verdict
+from ...present import naming, race
+from ...present.report import Report
 from ..templates import percentage, render
 from . import links
 from .form import source
@@ -26,35 +27,35 @@ def intro(checkpoint: str) -> Markup:
     model = f"{name}: {entry.title}, {source(entry)}" if entry is not None else f"{name}, from the Hub"
     if catalog.id_refusal(checkpoint):
         model = ""
-    return render("results.intro", model, race_of(_recorded_run(), plays=True), _recorded_run())
+    recorded = _recorded_run()
+    return render("results.intro", model, race_of(recorded, plays=True), recorded.result)
 
 
 @functools.cache
-def _recorded_run() -> RunResult:
-    return from_json(json.loads((catalog.ASSETS / "recorded.json").read_text(encoding="utf-8")))
+def _recorded_run() -> Report:
+    return Report(from_json(json.loads((catalog.ASSETS / "recorded.json").read_text(encoding="utf-8"))))
 
 
-def headline(result: RunResult, recorded: bool = False) -> Markup:
+def headline(report: Report, recorded: bool = False) -> Markup:
     """Returns the verdict of a run as HTML. With `recorded`, the word "Recorded" and the date stand above it.
 
     Of a run without a speed-up it returns a card: what happened, and what to do.
     """
-    outcome, speedup, failed = verdict.outcome(result), result.speedup, result.failure
-    if outcome is None or speedup is None:
+    result, speedup = report.result, report.speedup
+    if speedup is None:
+        failed = result.failure
         message, remedy = failed.message if failed else "The run gave no figures.", ""
         if failed and failed.remedy and result.status != "cancelled":
             remedy = Markup("{} {}").format(failed.remedy, links.change_links(result.spec, failed.change))
-        return render("results.card", naming.status(result), message, remedy, kicker(result), verdict.title(result))
-    certain = outcome in ("faster", "slower")
+        return render("results.card", naming.status(result), message, remedy, kicker(result), report.title)
     processes = [next(iter(one.figures.values())).within.ratio for one in result.as_processes()]
     several = processes if len(processes) > 1 else []
     return render(
         "results.headline",
-        result,
+        report,
         Markup(f"Recorded {fmt.minute(result.started_at)} UTC: " if recorded else "") + kicker(result),
-        certain,
-        ruler(speedup, certain, speedup.floor, None if several else speedup.within, several),
-        links.change_links(result.spec, {"mode": "reduce-overhead"}) if verdict.launching(result) else "",
+        ruler(speedup, report.decided, speedup.floor, None if several else speedup.within, several),
+        links.change_links(result.spec, {"mode": "reduce-overhead"}) if report.launching else "",
     )
 
 
@@ -63,9 +64,9 @@ def both_sizes(draw: Callable[[str], str]) -> Markup:
     return Markup("".join(map(draw, race.WIDTHS)))
 
 
-def race_of(result: RunResult, plays: bool) -> Markup:
+def race_of(report: Report, plays: bool) -> Markup:
     """Returns a result's race, calls answered over time, animated if `plays`; '' for a result without a race."""
-    return both_sizes(lambda size: race.of_result(result, size, plays=plays))
+    return both_sizes(lambda size: race.picture(report.race, size, plays=plays))
 
 
 def kicker(result: RunResult) -> Markup:

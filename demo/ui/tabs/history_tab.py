@@ -9,8 +9,9 @@ import gradio as gr
 from ...core import format as fmt, hub, limits
 from ...core.options import BadInput
 from ...core.result import RunResult
-from ...present import naming, verdict
+from ...present import naming
 from ...present.charts import intervals
+from ...present.report import Report
 from ...store import export
 from ...store.history import HistoryError
 from ...store.hub_dataset import PushedHistory
@@ -153,11 +154,12 @@ class HistoryTab:
         results = self._results(selected) if len(selected) <= most else []
         if len(results) < least:
             return {self.message: tables.status(f"Select {least} to {most} runs to compare.")}
+        reports = list(map(Report, results))
         return {
             self.compared: gr.update(visible=True),
-            self.answer: compare.conclusion(results),
-            self.chart: tables.plot(intervals(compare.bars(results))),
-            self.table: tables.update(compare.rows(results)),
+            self.answer: compare.conclusion(reports),
+            self.chart: tables.plot(intervals(compare.bars(reports))),
+            self.table: tables.update(compare.rows(reports)),
             self.query: urlencode({COMPARE: " ".join(selected)}),
             self.message: "",
         }
@@ -210,14 +212,15 @@ def _each_once(ids: Iterable[str]) -> list[str]:
 
 
 def row_of(result: RunResult) -> dict[str, Any]:
-    known = result.speedup if verdict.outcome(result) else None
+    report = Report(result)
+    known = report.speedup
     ratio = known.ratio if known is not None else None
     ends = fmt.ends(known.low, known.high) if known is not None else tables.UNKNOWN
     return {
         "Select": "+",
         "Checkpoint": tables.bold(result.spec.checkpoint),
         "Settings": naming.run_settings(result),
-        "Result": tables.verdict_cell(result, word := compare.outcome(result), word),
+        "Result": tables.verdict_cell(report, word := compare.outcome(report), word),
         "Interval, 95 %": tables.Cell(ratio, ends),
         **tables.latencies(result),
         "Started (UTC)": fmt.minute(result.started_at),

@@ -15,6 +15,7 @@ from ...core import catalog
 from ...core.options import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, unused_options
 from ...core.result import RunResult
 from ...present import markdown, naming
+from ...present.report import Report
 from .form import OPTIONAL, Form, choices, first, takes_text
 
 RUN = "run"
@@ -65,7 +66,7 @@ def read_query(text: str) -> dict[str, str]:
 def run_summary(result: RunResult) -> str:
     """Returns a stored run as Markdown, with a link that opens it."""
     link = f"[Open this run with its charts and predictions](?{urlencode({RUN: result.id})})"
-    return f"{link}\n\n{markdown.of_run(result)}"
+    return f"{link}\n\n{markdown.of_run(Report(result))}"
 
 
 def read_choices(tab: str) -> str:

@@ -9,16 +9,17 @@ import gradio as gr
 
 from ...core import catalog, format as fmt
 from ...core.base64_images import decode_preview
-from ...core.options import BadInput
 from ...core.outputs import ImageInfo, Predictions
 from ...core.result import RunResult
 from ...core.result_json import to_json
 from ...present import charts, details, markdown, naming, pictures, png, race
 from ...present.pictures import VARIANTS, Variant
-from ...present.script import change, needs_folder, script
+from ...present.report import Report
+from ...present.script import change, needs_folder, script, script_refusal
 from ...runs.outcome import Files
+from ..look import download
 from . import tables
-from .events import Updates
+from .events import EVENT_OPTIONS, IN_BROWSER, Updates
 from .headline import headline, intro, race_of
 
 FILES = {
@@ -30,7 +31,7 @@ FILES = {
     "trace": ("Trace for Perfetto", ""),
     "package": ("Package (.pt2)", ""),
 }
-"""The words on each download button, and the end of the file's name; '' for a file that has its name already."""
+"""The words on each button, and the end of the file's name; '' for a file that the run has written, with its name."""
 RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
 NO_PICTURE = "The picture of this result cannot be drawn again."
 NO_DIFFERENCE = "There is no difference to draw."
@@ -67,12 +68,27 @@ class ResultPane:
                 self.script = code_to_copy(show_label=False)
             with gr.Row():
                 self.files = {
-                    name: gr.DownloadButton(words, size="sm", elem_id=name) for name, (words, _) in FILES.items()
+                    name: (gr.Button if ending else gr.DownloadButton)(words, size="sm", elem_id=name)
+                    for name, (words, ending) in FILES.items()
                 }
+                self.made = gr.DownloadButton("The file", elem_id="made", elem_classes="unseen")
+        self.shown = gr.State(None)
+        """The `Report` that the pane shows. Script and files are made of it once they are asked for."""
         above = [self.notice, self.live, self.best, self.top, self.repeat, self.race]
         self._parts = [*above, self.outputs.column, *self.folds.values(), self.take]
         in_folds = [self.trace, *self.sections.values(), self.change, self.hint, self.script, self.script_fold]
-        self.components = [*self._parts, *self.outputs.components, *in_folds, *self.files.values()]
+        self.components = [*self._parts, *self.outputs.components, *in_folds, *self.files.values(), self.shown]
+        self._wire()
+
+    def _wire(self) -> None:
+        self.script_fold.expand(self._show_script, self.shown, self.script, **EVENT_OPTIONS)
+        one_at_a_time = EVENT_OPTIONS | {"concurrency_limit": 1, "concurrency_id": "export"}
+        for kind, (_, ending) in FILES.items():
+            if ending:
+                asked = self.files[kind].click(
+                    lambda report, kind=kind: self._make_file(kind, report), self.shown, self.made, **one_at_a_time
+                )
+                asked.success(js=download("made"), **IN_BROWSER)
 
     def running(self, html: str) -> Updates:
         """Returns updates that show the progress of a run, `html`, in place of the previous content."""
@@ -86,59 +102,77 @@ class ResultPane:
     def only(self, html: str) -> Updates:
         return {part: gr.update(visible=False) for part in self._parts if part is not self.top} | {self.top: html}
 
-    def result(self, result: RunResult, files: Files, plays: bool, again: bool) -> Updates:
+    def result(self, report: Report, files: Files, plays: bool, again: bool) -> Updates:
         """Returns updates that show a result and offer its `files`.
 
         `plays`: whether the race is animated. `again`: whether to show the button Repeat.
         """
+        result = report.result
         words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
-        updates = self.only(headline(result)) | self._folds_of(result) | self._to_take(result, files)
+        updates = self.only(headline(report)) | self._folds_of(report) | self._to_take(report, files)
         updates[self.repeat] = gr.update(value=words, visible=again)
         if result.failure is not None:
             return updates
-        picture = race_of(result, plays)
-        return updates | {self.race: gr.update(value=picture, visible=bool(picture))} | self.outputs.show(result)
+        picture = race_of(report, plays)
+        return updates | {self.race: gr.update(value=picture, visible=bool(picture))} | self.outputs.show(report)
 
-    def _folds_of(self, result: RunResult) -> Updates:
-        figure = charts.trace(result)
+    def _folds_of(self, report: Report) -> Updates:
+        figure = charts.trace(report.result)
         updates: Updates = {self.trace: gr.update(value=figure, visible=figure is not None)}
-        for fold, parts in details.tree(result).items():
+        for fold, parts in details.tree(report).items():
             updates[self.folds[fold]] = gr.update(visible=bool(parts))
             updates[self.sections[fold]] = "\n\n".join(map(markdown.section, parts))
         return updates
 
-    def _to_take(self, result: RunResult, files: Files) -> Updates:
-        hints = []
+    def _to_take(self, report: Report, files: Files) -> Updates:
+        result, hints, refused = report.result, [], script_refusal(report.result.spec)
         if needs_folder(result.spec):
             hints.append("Start the code in the project's folder, where its files are.")
-        try:
-            source = script(result)
-            if result.spec.sees_picture and not (result.image and catalog.find_scene(result.image.sha256)):
-                hints.append("In the script a grey picture of the same size stands in for yours.")
-        except BadInput as refused:
-            source = ""
-            hints.append(markdown.escape_markdown(str(refused)))
-        as_json = json.dumps(to_json(result), allow_nan=False, indent=2)
-        contents = {"json": as_json.encode(), "script": source.encode()}
-        if result.status != "cancelled":
-            contents["card"] = png.card(result)
-        if race.of_result(result):
-            contents |= {"race": race.file(result).encode(), "still": png.race_at_rest(result)}
-        short = naming.short(result.spec.checkpoint)
-        name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{short}-{result.id}").strip("-.")
+        if refused:
+            hints.append(markdown.escape_markdown(refused))
+        elif result.spec.sees_picture and not (result.image and catalog.find_scene(result.image.sha256)):
+            hints.append("In the script a grey picture of the same size stands in for yours.")
+        offered = {
+            "card": result.status != "cancelled",
+            **dict.fromkeys(("race", "still"), bool(report.race)),
+            "json": True,
+            "script": not refused,
+        }
         updates: Updates = {
+            self.shown: report,
             self.take: gr.update(visible=True),
             self.change: gr.update(value=change(result.spec), visible=result.speedup is not None),
             self.hint: " ".join(hints),
-            self.script: source,
-            self.script_fold: gr.update(visible=bool(source)),
+            self.script: "",
+            self.script_fold: gr.update(visible=not refused, open=False),
         }
         for kind, button in self.files.items():
             path = getattr(files, kind, None)
-            if content := contents.get(kind):
-                path = tables.file(content, name + FILES[kind][1])
-            updates[button] = gr.update(value=path and str(path), visible=path is not None)
+            written = gr.update(value=path and str(path), visible=path is not None)
+            updates[button] = gr.update(visible=offered[kind]) if kind in offered else written
         return updates
+
+    def _show_script(self, report: Report | None) -> str:
+        return script(report) if report is not None else ""
+
+    def _make_file(self, kind: str, report: Report | None) -> str | None:
+        """Returns the path of a new file of the shown result; None if none is shown. `kind`: a key of `FILES`."""
+        if report is None:
+            return None
+        result = report.result
+        name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{naming.short(result.spec.checkpoint)}-{result.id}").strip("-.")
+        match kind:
+            case "card":
+                content = png.card(report)
+            case "race":
+                content = race.file(report.race, report.source).encode()
+            case "still":
+                content = png.race_at_rest(report.race, report.source)
+            case "json":
+                content = json.dumps(to_json(result), allow_nan=False, indent=2).encode()
+            case _:
+                content = script(report).encode()
+        return tables.file(content, name + FILES[kind][1])
 
 
 def code_to_copy(**settings: Any) -> gr.Code:
@@ -182,11 +216,12 @@ class Outputs:
         self._shown += [self.slider, self.difference]
         self.components = [self.words, *self._shown]
 
-    def show(self, result: RunResult) -> Updates:
+    def show(self, report: Report) -> Updates:
         """Returns updates that show the predictions of a result, or hide this part of the pane if there are none."""
+        result = report.result
         seen, values, words = result.predictions or {}, Values(), list[str]()
         if set(VARIANTS) <= set(seen):
-            words, values = markdown.of_predictions(result), self._texts(result, seen) or self._labels(seen)
+            words, values = markdown.of_predictions(report), self._texts(result, seen) or self._labels(seen)
             try:
                 values |= self._pictures(result.image, seen)
             except (ValueError, ArithmeticError):  # a damaged stored result: its other parts are still shown

@@ -15,7 +15,8 @@ from ...core.options import BadInput, RunSpec
 from ...core.quality import quality
 from ...core.refusals import on_machine, refusal
 from ...core.result import RunResult
-from ...present import naming, race, verdict
+from ...present import naming, race
+from ...present.report import Report
 from ...runs import forecast
 from ...runs.outcome import NO_FILES, Files
 from ...runs.runner import Runner
@@ -277,7 +278,7 @@ class RunTab(WorkView):
         return self._show_recorded_run(run, work)
 
     def _show_recorded_run(self, run: RunResult, work: Work | None = None) -> Updates:
-        return self._show_stored_run(run, work) | {self.pane.top: headline(run, recorded=True)}
+        return self._show_stored_run(run, work) | {self.pane.top: headline(Report(run), recorded=True)}
 
     def _show_refusal(self, card: Markup) -> Updates:
         return self.form.pressable(running=False) | self.pane.show_refusal(card) | {self.work_shown: None}
@@ -296,7 +297,8 @@ class RunTab(WorkView):
         match job.doing:
             case Waiting(ahead):
                 heading = f"Runs ahead of yours: {ahead}."
-                html = render("progress.waiting", heading, WAITING, job.expected_seconds, job.recorded)
+                recorded = Report(job.recorded) if job.recorded is not None else None
+                html = render("progress.waiting", heading, WAITING, job.expected_seconds, recorded)
             case WaitingForQuiet(share):
                 busy = f"Other programs use {fmt.percent(share)} of this machine."
                 html = render("progress.waiting", busy, WAITING_FOR_QUIET)
@@ -327,7 +329,7 @@ class RunTab(WorkView):
     def _result(self, result: RunResult, files: Files, stored: bool) -> Updates:
         again = isinstance(result_or_error(lambda: one_more(result, self.runner.machine)), RunSpec)
         # plays only once the run is over: an animation takes a core from the start that may still be measured
-        return self.pane.result(result, files, plays=stored, again=stored and again)
+        return self.pane.result(Report(result), files, plays=stored, again=stored and again)
 
     # ---- links
 
@@ -394,7 +396,7 @@ class RunTab(WorkView):
 
 def latest_answer(spec: RunSpec, earlier: list[RunResult]) -> RunResult | None:
     """Returns the first run of `earlier` that has exactly `spec` and a verdict; None if there is none."""
-    return next((run for run in earlier if run.spec == spec and verdict.outcome(run)), None)
+    return next((run for run in earlier if run.spec == spec and Report(run).kind is not None), None)
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:

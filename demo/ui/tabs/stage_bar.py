@@ -15,7 +15,8 @@ from ...core import catalog, format as fmt, hub
 from ...core.machine import HostInfo
 from ...core.options import RunSpec
 from ...core.refusals import on_machine
-from ...present import naming, verdict
+from ...present import naming
+from ...present.report import Report
 from ...sweep.grid import Cell
 from ...sweep.run_grid import Done, Event, Timing, Waiting, run_one
 from ..jobs import Series, machine_of
@@ -120,7 +121,7 @@ class StageBar(WorkView):
 
 def screen(going: PreFlight) -> Markup:
     """Returns a table as HTML: each preset with its state, its verdict and how long it takes."""
-    ready = sum(cell.result is not None and verdict.outcome(cell.result) is not None for cell in going.cells)
+    ready = sum(cell.result is not None and Report(cell.result).kind is not None for cell in going.cells)
     heading = f"Pre-flight: {ready} of {len(going.cells)} ready"
     return render("progress.pre_flight", heading, [_row(going, place) for place in range(len(going.cells))])
 
@@ -132,9 +133,10 @@ def _row(going: PreFlight, place: int) -> tuple[str, str, str]:
     if cell.refused:
         return name, "refused", cell.refused
     if (result := cell.result) is not None:
-        if verdict.outcome(result) is None:
+        report = Report(result)
+        if report.kind is None:
             return name, "failed", naming.status(result)
-        facts = [verdict.answer(result), f"a run takes {fmt.rounded_duration(result.elapsed_seconds)}"]
+        facts = [report.answer, f"a run takes {fmt.rounded_duration(result.elapsed_seconds)}"]
         warm = result.compilation.known_costs.get("warm") if result.compilation is not None else None
         if warm is not None:
             facts.append(f"starts in {fmt.duration(warm)} with the kept cache")

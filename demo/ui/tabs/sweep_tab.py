@@ -13,9 +13,10 @@ from markupsafe import Markup
 
 from ...core import catalog, format as fmt, limits
 from ...core.options import DTYPES, MODES, WEIGHTS, BadInput
-from ...present import naming, verdict
+from ...present import naming
 from ...present.charts import HeatCell, heatmap
 from ...present.markdown import escape_markdown
+from ...present.report import Report
 from ...store.history import HistoryError
 from ...sweep.grid import AXES, PICTURE, PRESETS, Cell, downloads, make_cells, make_specs, write_table
 from ...sweep.run_grid import Timing, Waiting
@@ -243,14 +244,15 @@ def map_text(cell: Cell) -> tuple[str, float | None]:
         return ("refused" if cell.refused else "·"), None
     if cell.result.failure is not None:
         return ("OOM" if cell.result.status == "out_of_memory" else "failed"), None
-    outcome, speedup = verdict.outcome(cell.result), cell.result.speedup
-    if speedup is None or outcome not in ("faster", "slower"):
-        return ("≈ 1×" if outcome == "same" else "unsure"), None
-    return verdict.speedup(cell.result), speedup.ratio
+    report = Report(cell.result)
+    if report.speedup is None or not report.decided:
+        return ("≈ 1×" if report.kind == "same" else "unsure"), None
+    return report.ratio, report.speedup.ratio
 
 
 def _row(cell: Cell) -> dict[str, Any]:
     spec, result = cell.spec, cell.result
+    report = Report(result) if result is not None else None
     _, ratio = map_text(cell)
     state = "to run" if not cell.done else "stored already" if cell.stored else "finished"
     return {
@@ -258,7 +260,7 @@ def _row(cell: Cell) -> dict[str, Any]:
         "Batch": spec.batch_size,
         "Mode": spec.mode,
         "Number format": spec.dtype,
-        "Result": tables.verdict_cell(result, ratio, cell.value or tables.UNKNOWN),
+        "Result": tables.verdict_cell(report, ratio, cell.value or tables.UNKNOWN),
         **tables.latencies(result),
         "State": "refused" if cell.refused else state,
         "Id": result.id if result is not None else "",

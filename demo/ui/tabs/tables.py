@@ -10,7 +10,7 @@ from gradio.utils import get_upload_folder
 
 from ...core import format as fmt
 from ...core.result import RunResult
-from ...present import verdict
+from ...present.report import Report
 
 UNKNOWN = "–"
 BOLD, MUTED = "font-weight: 700", "color: var(--muted)"
@@ -77,10 +77,10 @@ def file(content: bytes, name: str) -> str:
     return save_bytes_to_cache(content, name, get_upload_folder())
 
 
-def verdict_cell(result: RunResult | None, value: Any, text: str) -> Cell:
+def verdict_cell(report: Report | None, value: Any, text: str) -> Cell:
     """Returns a cell in the colour of the run's verdict."""
-    word = verdict.outcome(result) if result is not None else None
-    return Cell(value, text, VERDICT_STYLES.get(word or "", ""))
+    kind = report.kind if report is not None else None
+    return Cell(value, text, VERDICT_STYLES.get(kind or "", ""))
 
 
 def latencies(result: RunResult | None) -> dict[str, Cell]:

@@ -1,6 +1,6 @@
 """Renders HTML from the Jinja templates of this folder.
 
-A template escapes plain text, but not `Markup`. In templates `fmt`, `naming` and `verdict` are the Python modules.
+A template escapes plain text, but not `Markup`. In templates `fmt` and `naming` are the Python modules.
 """
 
 import re
@@ -10,7 +10,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...core import format as fmt
-from ...present import naming, verdict
+from ...present import naming
 
 
 def percentage(share: float) -> str:
@@ -29,7 +29,7 @@ _environment = Environment(
     undefined=StrictUndefined,
 )
 _environment.filters["percentage"] = percentage
-_environment.globals |= {"fmt": fmt, "naming": naming, "verdict": verdict}
+_environment.globals |= {"fmt": fmt, "naming": naming}
 
 
 def render(macro: str, /, *values: object, **named: object) -> Markup:

@@ -14,6 +14,7 @@ from demo.backend import compile_model, effects, profiling, run_steps
 from demo.backend.tasks import own_model
 from demo.backend.workload import tensors
 from demo.core import catalog
+from demo.core.files import LFS_POINTER
 from demo.core.options import BadInput
 from demo.core.result import RunResult
 from demo.core.result_json import from_json, to_json
@@ -94,6 +95,22 @@ def no_module(): return X, X
 def no_tensor(): return Net(), 5
 def misfit(): return Net(), {"pixels": X}
 no_function = 5
+
+class Star(torch.nn.Linear):
+    def forward(self, *args): return super().forward(*args)
+class Stars(torch.nn.Linear):
+    def forward(self, *args, **named): return super().forward(*args, **named)
+class First(torch.nn.Linear):
+    def forward(self, x, /): return super().forward(x)
+def star(): return Star(8, 8), X
+def stars(): return Stars(8, 8), X
+def stars_by_name(): return Stars(8, 8), {"input": X}
+def first(): return First(8, 8), X
+def scripted(): return torch.jit.script(torch.nn.Sequential(torch.nn.Linear(8, 8))), X
+def unfetched():
+    from pathlib import Path
+    from safetensors.torch import load_file
+    return load_file(Path(__file__).with_name("weights.safetensors")), X
 """
 
 
@@ -103,6 +120,7 @@ def file(tmp_path_factory) -> Path:
     (folder / "neighbour.py").write_text("WIDTH = 4\n")
     (folder / "mine.py").write_text(SOURCE)
     (folder / "broken.py").write_text("import torch\nx = (\ndef build(): pass\n")
+    (folder / "weights.safetensors").write_bytes(LFS_POINTER + b"v1\n")
     (folder / "lacking.py").write_text("\nimport no_such_library\ndef build(): pass\n")
     return folder / "mine.py"
 
@@ -155,6 +173,11 @@ def test_weights_get_the_runs_dtype_unless_they_are_complex(dtype: str, file: Pa
         ("failing", "failed: ValueError: no such size (mine.py, line 5)"),
         ("leaving", "failed: SystemExit: bye (mine.py, line 6)"),
         ("within", "is compiled already, or a part of it"),
+        ("star", "forward of Star takes *args by position only, and inputs are given by name. Give forward a named"),
+        ("stars", "takes *args by position only, and inputs are given by name. Return them as a dict by name"),
+        ("first", "forward of First takes x by position only"),
+        ("scripted", "returned TorchScript, which torch.compile refuses. Return the module it was made of."),
+        ("unfetched", "Git LFS pointers are beside it: weights.safetensors. Run `git lfs pull` in"),
     ],
 )
 def test_what_a_function_may_not_return_is_refused(function: str, says: str, file: Path) -> None:
@@ -186,6 +209,31 @@ def test_a_neighbour_named_like_a_module_of_python_hides_it_from_nobody(tmp_path
         load(tmp_path / "own.py", "build")
         sys.modules.pop("cProfile", None)
         assert importlib.import_module("cProfile").Profile
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ("import torch".encode("utf-16"), "it is in UTF-16. Save it as UTF-8."),
+        (b"import torch\0", "it holds a null byte. Save it as UTF-8 text."),
+        (LFS_POINTER, "it is a Git LFS pointer, not the file itself. Run `git lfs pull`"),
+    ],
+    ids=["UTF-16", "null byte", "pointer"],
+)
+def test_a_file_that_is_no_source_is_named(data: bytes, says: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_bytes(data)
+    with pytest.raises(BadInput, match=f"mine.py cannot be imported: {says}"):
+        load(tmp_path / "mine.py", "build")
+
+
+def test_a_wrapper_gets_its_inputs_by_name(file: Path) -> None:
+    assert load(file, "stars_by_name").eager().shape == (2, 3, 8, 8)
+
+
+def test_a_file_that_switches_compiling_off_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def build():\n    import torch\n    return torch.nn.ReLU(), torch.ones(2)\n")
+    with torch._dynamo.config.patch(disable=True), pytest.raises(BadInput, match=r"^mine.py: torch._dynamo.config.dis"):
+        load(tmp_path / "mine.py", "build")
 
 
 def run_of(file: Path, function: str, **options: object) -> RunResult:

@@ -148,6 +148,6 @@ def test_a_row_opens_its_run() -> None:
     def open_row(way: Any) -> str:
         return press_row(page, pane.table, updates[pane.work_shown], row=[way])
 
-    assert "compiler aot" in open_row("A package")
-    assert "Did not compile" in open_row("Freezing") and HOSTILE not in open_row("Freezing")
-    assert [open_row(way) for way in ("Layer by layer", None, 1.5, [])] == [""] * 4
+    assert "compiler aot" in open_row("package")
+    assert "Did not compile" in open_row("freezing") and HOSTILE not in open_row("freezing")
+    assert [open_row(way) for way in ("layers", None, 1.5, [])] == [""] * 4

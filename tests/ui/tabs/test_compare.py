@@ -10,6 +10,7 @@ from demo.core.comparison import Spread
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation
 from demo.core.result import RunResult
+from demo.present.report import Report
 from demo.ui.tabs import compare
 
 
@@ -19,7 +20,7 @@ def run(id: str, compiled: float, **changes: Any) -> RunResult:
 
 
 def cells_of(runs: list[RunResult]) -> list[list[str]]:
-    return [list(row.values()) for row in compare.rows(runs)]
+    return [list(row.values()) for row in compare.rows(list(map(Report, runs)))]
 
 
 @pytest.mark.parametrize(
@@ -34,12 +35,14 @@ def cells_of(runs: list[RunResult]) -> list[list[str]]:
 def test_a_winner_is_ahead_by_more_than_the_noise(times: list[float], said: str) -> None:
     """The noise is 7.9 % of a quotient of two runs. Bonferroni's correction makes it 9.7 % for three pairs."""
     runs = [run(str(place), time, threads=place) for place, time in enumerate(times, 1)]
-    assert said in compare.conclusion([dataclasses.replace(one, spread=Spread("assumed", 0.025, 10.0)) for one in runs])
+    spread = Spread("assumed", 0.025, 10.0)
+    assert said in compare.conclusion([Report(dataclasses.replace(one, spread=spread)) for one in runs])
 
 
 def test_each_run_is_compared_with_the_fastest() -> None:
     times = {"a": 0.003, "b": 0.001, "c": 0.002, "d": 0.004}
-    text = compare.conclusion([run(name, time, threads=place) for place, (name, time) in enumerate(times.items(), 1)])
+    runs = [run(name, time, threads=place) for place, (name, time) in enumerate(times.items(), 1)]
+    text = compare.conclusion(list(map(Report, runs)))
     for other, ratio in (("C", "2.00"), ("A", "3.00"), ("D", "4.00")):
         assert f"B is {ratio} times as fast as {other}." in text
 
@@ -48,9 +51,9 @@ def test_runs_with_the_same_eager_are_compared_by_their_speed_ups() -> None:
     """The machine was twice as slow in the second run: its latency is longer, but its way to compile is faster."""
     slow = {"eager": measurement(0.004), "control_times": measurement(0.004)}
     frozen = dataclasses.replace(run("b", 0.0014, freezing=True), **slow)
-    assert "B is 1.43 times as fast as A." in compare.conclusion([run("a", 0.001), frozen])
+    assert "B is 1.43 times as fast as A." in compare.conclusion([Report(run("a", 0.001)), Report(frozen)])
     half = dataclasses.replace(run("b", 0.0014, dtype="bfloat16"), **slow)
-    assert "A is 1.40 times as fast as B." in compare.conclusion([run("a", 0.001), half])
+    assert "A is 1.40 times as fast as B." in compare.conclusion([Report(run("a", 0.001)), Report(half)])
 
 
 def test_runs_with_taken_cores_are_judged_once() -> None:
@@ -58,8 +61,9 @@ def test_runs_with_taken_cores_are_judged_once() -> None:
     busy = (HostSample(0.5, 0.9, None, 0.1), HostSample(1.0, 0.9, None, 0.1))
     pair = [dataclasses.replace(run(name, time), machine_states=busy) for name, time in (("a", 0.0015), ("b", 0.0005))]
     assert [one.speedup.verdict for one in pair] == ["unsure", "faster"]
-    said = compare.conclusion(pair)
-    assert "B is 3" in said and "factor of 1.75" in said and "1.75" not in compare.conclusion([run("a", 0.001)] * 2)
+    said = compare.conclusion(list(map(Report, pair)))
+    assert "B is 3" in said and "factor of 1.75" in said
+    assert "1.75" not in compare.conclusion([Report(run("a", 0.001))] * 2)
 
 
 TEXT = text_result(compiled=measurement(0.0015))
@@ -77,7 +81,7 @@ TEXT = text_result(compiled=measurement(0.0015))
 )
 def test_runs_of_different_work_have_no_winner(one: RunResult, changes: dict[str, Any], named: bool) -> None:
     other = dataclasses.replace(one, compiled=measurement(0.001), spec=dataclasses.replace(one.spec, **changes))
-    assert ("times as fast" in compare.conclusion([one, other])) is named
+    assert ("times as fast" in compare.conclusion([Report(one), Report(other)])) is named
 
 
 def test_a_row_holds_the_value_of_each_run() -> None:
@@ -87,8 +91,8 @@ def test_a_row_holds_the_value_of_each_run() -> None:
     rows = {name: cells for name, *cells in cells_of(runs)}
     assert rows["Freezing"] == ["off", "on", "on"] and "Threads" not in rows
     assert rows["Compiled latency"] == ["2.04 ms", "1.02 ms", "0.68 ms"]
-    assert rows["First compiled call"] == ["10 s (from nothing)", "9.0 s (off)", "8.0 s (from a partly filled cache)"]
-    drawn = [(label, round(comparison.ratio, 6)) for label, comparison in compare.bars(runs).items()]
+    assert rows["First compiled call"] == ["10 s (from nothing)", "9.0 s (off)", "8.0 s (with part of the cache kept)"]
+    drawn = [(label, round(comparison.ratio, 6)) for label, comparison in compare.bars(list(map(Report, runs))).items()]
     assert drawn[:2] == [("<b>A  no difference</b>  ", 1.0), ("<b>B  2.00×</b>  freezing", 2.0)]
     assert ["Time to the first token", "–", "8.16 ms → 5.10 ms"] in cells_of([runs[0], text_result()])
 
@@ -104,7 +108,7 @@ def test_a_run_without_an_answer_has_dashes(failed: RunResult, place: int) -> No
     pair.insert(place, failed)
     cells.insert(place, "–")
     assert ["Outputs", *cells] in cells_of(pair)
-    assert list(compare.bars(pair).values())[place] is None
+    assert list(compare.bars(list(map(Report, pair))).values())[place] is None
 
 
 @pytest.mark.parametrize(
@@ -117,4 +121,4 @@ def test_a_run_without_an_answer_has_dashes(failed: RunResult, place: int) -> No
     ids=["none", "two", "only some tasks have the other settings"],
 )
 def test_the_settings_in_which_runs_differ_are_named(other: RunResult, said: str) -> None:
-    assert said in compare.conclusion([ok_result(), other])
+    assert said in compare.conclusion([Report(ok_result()), Report(other)])

@@ -14,6 +14,7 @@ from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import Failure
 from demo.core.stats import Interval
+from demo.present.report import Report
 from demo.ui.tabs import tables
 from demo.ui.tabs.events import problem
 from demo.ui.tabs.headline import compile_parts, doing, headline, intro, ruler, strip
@@ -28,7 +29,7 @@ def test_each_template_escapes_texts() -> None:
 
 def test_the_most_important_caveat_stands_beside_the_answer() -> None:
     caveats = (Caveat("random_weights"), Caveat("breaks", {"breaks": 2, "graphs": 3}), Caveat("compiles_itself"))
-    html = headline(ok_result(caveats=caveats))
+    html = headline(Report(ok_result(caveats=caveats)))
     assert str(caveats[2]) in html and not any(str(one) in html for one in caveats[:2])
     assert not re.search(r">\s*\n\s*<", html)  # a browser would show a space
 
@@ -39,8 +40,8 @@ def test_texts_from_outside_cannot_become_html() -> None:
     result = ok_result(id=HOSTILE, spec=spec, caveats=(note(HOSTILE),), environment=elsewhere)
     failed = failed_result(failure=Failure("load", HOSTILE, HOSTILE))
     pieces = [
-        headline(result),
-        headline(failed),
+        headline(Report(result)),
+        headline(Report(failed)),
         problem("This cannot be run", HOSTILE, HOSTILE),
         intro(HOSTILE),
         strip(Progress(HOSTILE, 0.5, 1.0, code=HOSTILE), spec),

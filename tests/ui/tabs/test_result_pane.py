@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 import pytest
 from PIL import Image
+from support import page_support
 from support.fake_runner import FakeRunner
 from support.page_support import (
     HOSTILE,
@@ -34,6 +35,7 @@ from demo.core.result import Failure, RunResult
 from demo.core.result_json import from_json
 from demo.present import markdown
 from demo.present.pictures import VARIANTS
+from demo.present.report import Report
 from demo.present.script import script
 from demo.runs.outcome import NO_FILES
 from demo.store.history import History
@@ -49,7 +51,7 @@ def file_of(page: Page, updates: dict[Any, Any], name: str = "trace") -> dict[st
 
 def of(page: Page, result: RunResult) -> dict[Any, Any]:
     """The updates that show a result."""
-    return page.run_tab.pane.result(result, NO_FILES, plays=True, again=True)
+    return page.run_tab.pane.result(Report(result), NO_FILES, plays=True, again=True)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def of(page: Page, result: RunResult) -> dict[Any, Any]:
     ids=["with figures", "failed"],
 )
 def test_the_folds_show_the_sections_of_the_export(page: Page, result: RunResult, folds: list[bool]) -> None:
-    pane, updates, export = page.run_tab.pane, of(page, result), markdown.of_run(result)
+    pane, updates, export = page.run_tab.pane, of(page, result), markdown.of_run(Report(result))
     assert [updates[fold]["visible"] for fold in pane.folds.values()] == folds
     assert all(updates[section] in export for section in pane.sections.values())
     assert updates[pane.trace]["visible"] is updates[pane.race]["visible"] is folds[1]
@@ -69,7 +71,7 @@ def test_code_to_take_has_a_hint_on_its_files(page: Page, checkpoint: str, bundl
     result = ok_result(spec=RunSpec(checkpoint, "image-classification", device="cpu"))
     pane, updates = page.run_tab.pane, of(page, result)
     assert updates[pane.change]["value"] == "model = torch.compile(model)"
-    assert updates[pane.script] == script(result) and updates[pane.script_fold]["visible"]
+    assert updates[pane.script_fold]["visible"]
     assert ("Start the code in the project's folder" in updates[pane.hint]) is bundled
     assert "a grey picture of the same size stands in for yours" in updates[pane.hint]
 
@@ -78,10 +80,28 @@ def test_code_to_take_has_a_hint_on_its_files(page: Page, checkpoint: str, bundl
 def test_a_result_is_a_file_to_download(page: Page, checkpoint: str) -> None:
     result = ok_result(spec=RunSpec(checkpoint, "image-classification", device="cpu"))
     updates = of(page, result)
-    files = {name: Path(file_of(page, updates, name)["value"]) for name in ("json", "card")}
+    report, files = updates[page.run_tab.pane.shown], {}
+    for kind in ("json", "card", "race", "still", "script"):
+        assert file_of(page, updates, kind) == gr.update(visible=True)
+        files[kind] = Path(page_support.press(page, page.run_tab.pane.files[kind], report))
     assert from_json(json.loads(files["json"].read_text())) == result
-    assert files["card"].read_bytes().startswith(b"\x89PNG")
+    assert files["script"].read_text() == script(report) and files["race"].read_text().startswith("<svg")
+    assert all(files[kind].read_bytes().startswith(b"\x89PNG") for kind in ("card", "still"))
     assert all(re.fullmatch(r"[\w.-]+", file.name) for file in files.values())
+    assert page_support.press(page, page.run_tab.pane.files["card"], None) is None
+
+
+def test_nothing_is_drawn_or_written_before_it_is_asked_for(page: Page, monkeypatch) -> None:
+    for name in ("png.card", "png.race_at_rest", "race.file", "script", "to_json"):
+        monkeypatch.setattr(f"demo.ui.tabs.result_pane.{name}", lambda *_, name=name: pytest.fail(name))
+    updates = of(page, ok_result())
+    assert updates[page.run_tab.pane.script] == "" and updates[page.run_tab.pane.script_fold]["open"] is False
+
+
+def test_the_script_is_shown_once_its_fold_is_opened(page: Page) -> None:
+    pane, report = page.run_tab.pane, Report(ok_result())
+    assert page_support.press(page, pane.script_fold, report, event="expand") == script(report)
+    assert page_support.press(page, pane.script_fold, None, event="expand") == ""
 
 
 def test_a_trace_is_there_until_another_run_begins(history: History) -> None:
@@ -215,7 +235,7 @@ def outputs(page: Page) -> Outputs:
 
 def visible(outputs: Outputs, result: RunResult) -> dict[Any, dict[str, Any]]:
     """The updates of the components that show a prediction."""
-    updates = outputs.show(result)
+    updates = outputs.show(Report(result))
     assert set(updates) == {outputs.column, *outputs.components}
     return {component: updates[component] for component in outputs.components[1:] if updates[component]["visible"]}
 
@@ -227,7 +247,7 @@ IMAGE = ImageInfo("scene.png", 320, 240, "00" * 32, encode_preview(Image.new("RG
 def test_a_damaged_mask_costs_the_pictures_alone(mask: str, outputs: Outputs) -> None:
     seen = Predictions(segments=(Segment("circle", None, 0.25, mask),))
     result = ok_result(image=IMAGE, predictions={"eager": seen, "compiled": seen})
-    assert visible(outputs, result) == {} and NO_PICTURE in outputs.show(result)[outputs.words]
+    assert visible(outputs, result) == {} and NO_PICTURE in outputs.show(Report(result))[outputs.words]
     assert "cannot be read" in difference(seen, seen)
 
 
@@ -243,7 +263,7 @@ def test_boxes_or_masks_stand_side_by_side(name: str, outputs: Outputs) -> None:
     for component in outputs.marked.values():  # gradio takes them as they are
         component.color_map = shown[component]["color_map"]
         assert len(component.postprocess(shown[component]["value"]).annotations) == len(one["value"][1])
-    assert NO_DIFFERENCE in outputs.show(stored(name))[outputs.words]
+    assert NO_DIFFERENCE in outputs.show(Report(stored(name)))[outputs.words]
 
 
 def test_what_one_variant_alone_sees_is_the_difference(outputs: Outputs) -> None:
@@ -272,21 +292,21 @@ def test_tokens_that_differ_are_marked_in_both_texts(outputs: Outputs) -> None:
     marks = [[mark for _, mark in shown[component]["value"]] for component in outputs.texts.values()]
     assert marks == [[None, "differs", "differs", None]] * 2
     assert "".join(piece for piece, _ in shown[outputs.texts["compiled"]]["value"]) == " a <b>."
-    assert "from token 2 on" in outputs.show(result)[outputs.words]
+    assert "from token 2 on" in outputs.show(Report(result))[outputs.words]
 
 
 def test_random_weights_show_nothing_and_say_why(outputs: Outputs) -> None:
     result = ok_result(spec=RunSpec("facebook/detr-resnet-50", "object-detection", weights="random"), predictions=None)
-    assert visible(outputs, result) == {} and RANDOM_WEIGHTS in outputs.show(result)[outputs.words]
-    assert outputs.show(result)[outputs.column]["visible"]
-    assert not outputs.show(ok_result(predictions=None))[outputs.column]["visible"]
+    assert visible(outputs, result) == {} and RANDOM_WEIGHTS in outputs.show(Report(result))[outputs.words]
+    assert outputs.show(Report(result))[outputs.column]["visible"]
+    assert not outputs.show(Report(ok_result(predictions=None)))[outputs.column]["visible"]
 
 
 @pytest.mark.parametrize(
     "picture, beyond", [(form.scenes()[0], False), (form.photographs()[0], True)], ids=["own", "other"]
 )
 def test_a_model_of_drawn_shapes_says_so_at_any_other_picture(picture: Path, beyond: bool, outputs: Outputs) -> None:
-    words = outputs.show(ok_result(image=info_of(picture)))[outputs.words]
+    words = outputs.show(Report(ok_result(image=info_of(picture))))[outputs.words]
     assert ("knows drawn shapes only" in words) is beyond
 
 
@@ -296,4 +316,4 @@ def test_texts_of_models_never_stand_in_markdown(hostile: str, outputs: Outputs)
     written = dict.fromkeys(VARIANTS, Predictions(text=hostile, pieces=(hostile,), token_ids=(1,)))
     spec = dataclasses.replace(text_result().spec, prompt=hostile)
     for result in (ok_result(predictions=seen), text_result(spec=spec, predictions=written)):
-        assert hostile not in outputs.show(result)[outputs.words]
+        assert hostile not in outputs.show(Report(result))[outputs.words]

@@ -15,10 +15,10 @@ from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost, Pair
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
-from demo.present import details, markdown, race, verdict
+from demo.present import details, markdown
+from demo.present.report import Report
 from demo.ui.tabs.headline import headline
 
-BASIS = "within one process: a rerun may lie outside"
 COLD, WARM = CompileCost(20.0, {}), CompileCost(2.0, {})
 BOTH = Compilation(20.0, "cold", 1, cold=COLD, warm=WARM)
 PACKAGE = dataclasses.replace(BOTH, package_bytes=5)
@@ -45,9 +45,11 @@ def launching(share: float, **changes: Any) -> RunResult:
 def test_where_launching_takes_long_cuda_graphs_are_offered() -> None:
     result = launching(0.62)
     offer = "Launching kernels is 62 % of an eager call. Mode reduce-overhead launches all of them at once"
-    assert verdict.launching(result) == offer
-    assert f"  {offer}: --mode reduce-overhead\n" in terminal.summary(result)
-    assert f"{offer.partition('. ')[2]}. <a " in headline(result) and "mode=reduce-overhead" in headline(result)
+    assert Report(result).launching == offer
+    assert f"  {offer}: --mode reduce-overhead\n" in terminal.summary(Report(result))
+    assert f"{offer.partition('. ')[2]}. <a " in headline(Report(result)) and "mode=reduce-overhead" in headline(
+        Report(result)
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,39 +64,40 @@ def test_where_launching_takes_long_cuda_graphs_are_offered() -> None:
     ids=["the GPU is busy", "used already", "refused with layers", "refused with a package", "a CPU"],
 )
 def test_where_cuda_graphs_would_not_help_none_are_offered(result: RunResult) -> None:
-    assert verdict.launching(result) == "" and "reduce-overhead" not in terminal.summary(result).split("\n", 1)[1]
+    report = Report(result)
+    assert report.launching == "" and "reduce-overhead" not in terminal.summary(report).split("\n", 1)[1]
 
 
 def test_the_headline_is_one_sentence() -> None:
-    assert verdict.headline(compiled_at(0.001)) == "Compiled is 2.00× faster, 2.04 ms → 1.02 ms"
-    assert verdict.headline(compiled_at(0.01)) == "Compiled is 5.00× slower, 2.04 ms → 10.2 ms"
-    assert verdict.headline(compiled_at(0.002)) == "Compiled makes no difference, 2.04 ms → 2.04 ms"
-    assert verdict.headline(failed_result()) == failed_result().failure.message
+    assert Report(compiled_at(0.001)).headline == "Compiled is 2.00× faster, 2.04 ms → 1.02 ms"
+    assert Report(compiled_at(0.01)).headline == "Compiled is 5.00× slower, 2.04 ms → 10.2 ms"
+    assert Report(compiled_at(0.002)).headline == "Compiled makes no difference, 2.04 ms → 2.04 ms"
+    assert Report(failed_result()).headline == failed_result().failure.message
 
 
 def test_the_title_of_the_window_has_the_answer() -> None:
-    assert verdict.title(compiled_at(0.004)) == "shapes-vit 2.00× slower"
-    assert verdict.title(noisy_result()) == "shapes-vit: too noisy to tell"
-    assert verdict.title(failed_result()) == "owlvit-base-patch32: Out of memory"
+    assert Report(compiled_at(0.004)).title == "shapes-vit 2.00× slower"
+    assert Report(noisy_result()).title == "shapes-vit: too noisy to tell"
+    assert Report(failed_result()).title == "owlvit-base-patch32: Out of memory"
 
 
 def test_the_interval_of_a_loss_is_a_slow_down() -> None:
     calls = tuple(0.01 * (1 + 0.1 * (block % 2)) for block in range(12) for _ in range(4))
     noisy = dataclasses.replace(measurement(0.01), wall_seconds=calls)
-    assert verdict.interval(ok_result(compiled=noisy)) == f"slow-down 4.93 to 5.36×, 95 % confidence, {BASIS}"
-    assert verdict.interval(compiled_at(0.001)) == f"speed-up 1.993 to 2.007×, 95 % confidence, {BASIS}"
+    assert Report(ok_result(compiled=noisy)).interval == "slow-down 4.93 to 5.36×, 95 % confidence"
+    assert Report(compiled_at(0.001)).interval == "speed-up 1.993 to 2.007×, 95 % confidence"
 
 
 def test_noise_is_how_far_eager_differs_from_itself() -> None:
-    assert verdict.noise(ok_result().speedup) == "Eager timed against itself: 0.3 % apart."
-    assert verdict.noise(ok_result(control_times=None).speedup) == "Eager was not timed against itself."
+    assert Report(ok_result()).noise == "Eager timed against itself: 0.3 % apart"
+    assert Report(ok_result(control_times=None)).noise == "Eager was not timed against itself"
 
 
 def test_added_breaks_are_named_in_every_report() -> None:
-    report = terminal.report(BROKEN)
+    report = terminal.in_full(Report(BROKEN))
     assert "Compiled is 2.00× faster (with added graph breaks)" in report
     assert "compiled with added graph breaks against eager" in report
-    for text in (report, markdown.of_run(BROKEN)):
+    for text in (report, markdown.of_run(Report(BROKEN))):
         assert "Compiled, with breaks" in text and "added graph breaks" in text
 
 
@@ -105,8 +108,9 @@ ANSWERS = {0.001: "2.00× (1.993 to 2.007×)", 0.004: "0.50× (0.498 to 0.502×)
 def test_the_stored_answer_without_breaks_stands_beside_it(seconds: float) -> None:
     line = f"Without the added breaks, stored: {ANSWERS[seconds]}"
     result = dataclasses.replace(BROKEN, without_breaks=compiled_at(seconds).speedup)
-    assert verdict.without_breaks(result) == line
-    assert line in terminal.report(result) and line in markdown.of_run(result)
+    report = Report(result)
+    assert report.without_breaks == line
+    assert line in terminal.in_full(report) and line in markdown.of_run(report)
 
 
 BUSY = (HostSample(1.0, 0.9, None, 0.1), HostSample(2.0, 0.9, None, 0.1))
@@ -133,7 +137,7 @@ APART = measurement(0.0023)
 )
 def test_the_basis_names_what_made_the_interval(changes: dict[str, Any], words: str) -> None:
     assumed = {"spread": Spread("assumed", 0.025, 10.0)} | changes
-    assert verdict.interval(ok_result(**assumed)).split("confidence, ")[1].startswith(words)
+    assert Report(ok_result(**assumed)).basis.startswith(words)
 
 
 # ---- when compiling pays
@@ -143,12 +147,16 @@ PAYS: dict[str, tuple[dict[str, Any], str]] = {
     "both starts": ({}, "Pays after {cold} calls from nothing, {warm} with a kept cache"),
     "a second press": ({"compilation": SECOND}, "Pays after {cold} calls from nothing, {warm} with a kept cache"),
     "a package": ({"compilation": PACKAGE}, "Pays after {cold} calls from nothing, {warm} with the package kept"),
-    "partly filled": ({"compilation": PARTLY}, "Pays after {partly} calls from a partly filled cache"),
+    "partly filled": ({"compilation": PARTLY}, "Pays after {partly} calls with part of the cache kept"),
+    "partly filled, then full": (
+        {"compilation": dataclasses.replace(PARTLY, first_call_seconds=12.0, warm=WARM)},
+        "Pays after {warm} calls with a kept cache",
+    ),
     "slower": ({"compiled": measurement(0.004)}, "Never pays here"),
     "other outputs": ({"parity": DIFFER}, NEVER_KNOWN),
     "outputs not compared": (
         {"parity": UNKNOWN, "compilation": PARTLY},
-        "Pays after {partly} calls from a partly filled cache, if its outputs are right",
+        "Pays after {partly} calls with part of the cache kept, if its outputs are right",
     ),
     "void": ({"compilation": VOID}, "It was recompiled while it was timed: no figure holds"),
     "nothing compiled": ({"compilation": None}, ""),
@@ -158,9 +166,9 @@ PAYS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("changes", "pays"), PAYS.values(), ids=PAYS)
 def test_each_known_start_has_its_break_even(changes: dict[str, Any], pays: str) -> None:
     result = ok_result(**{"compilation": BOTH} | changes)
-    ranges = {start: verdict.calls_to_pay(result.break_even(start) or verdict.NEVER) for start in result.starts}
-    expected = pays.format(**{start: text.removesuffix(" calls") for start, text in ranges.items()})
-    assert verdict.worth(result).replace("\N{NARROW NO-BREAK SPACE}", " ") == re.sub(r"\s", " ", expected)
+    report = Report(result)
+    ranges = {start.state: start.range.removesuffix(" calls") for start in report.starts}
+    assert report.pays.replace("\N{NARROW NO-BREAK SPACE}", " ") == re.sub(r"\s", " ", pays.format(**ranges))
 
 
 @pytest.mark.parametrize(
@@ -169,29 +177,39 @@ def test_each_known_start_has_its_break_even(changes: dict[str, Any], pays: str)
 )
 def test_when_compiling_pays_is_a_range(low: int, high: int | None, text: str) -> None:
     even = BreakEven(calls=1_000, low=low, high=high, images=1_000, seconds=1.0)
-    assert re.sub(r"\s", " ", verdict.calls_to_pay(even)) == text
+    (start,) = Report(ok_result()).starts
+    assert re.sub(r"\s", " ", dataclasses.replace(start, paid=even).range) == text
 
 
 @pytest.mark.parametrize(("parity", "doubt"), [(DIFFER, "wrong outputs"), (UNKNOWN, "outputs not compared")])
 def test_a_doubt_of_the_outputs_stands_beside_the_speed_up(parity: Parity, doubt: str) -> None:
     result = ok_result(parity=parity)
-    assert verdict.answer(result).endswith(f"× faster ({doubt})")
-    assert verdict.speedup(result).endswith(f"× ({doubt})")
-    assert f"× ({doubt}) (" in verdict.in_one_line(result)
+    assert Report(result).answer.endswith(f"× faster ({doubt})")
+    assert Report(result).ratio.endswith(f"× ({doubt})")
+    assert f"× ({doubt}) (" in Report(result).summary
 
 
 def test_no_break_even_stands_anywhere_if_it_is_not_known() -> None:
     wrong = ok_result(compilation=BOTH, parity=DIFFER)
     slower = dataclasses.replace(wrong, compiled=measurement(0.004))
     for result in (wrong, slower, ok_result(compilation=VOID)):
-        assert race.lines_of(result) == []
-        assert "Break-even" not in markdown.section(details.costs(result))
+        assert Report(result).race == ()
+        assert "Break-even" not in markdown.section(details.costs(Report(result)))
+
+
+def test_a_first_call_from_a_partly_kept_cache_stands_apart() -> None:
+    partly = dataclasses.replace(PARTLY, first_call_seconds=12.0, warm=dataclasses.replace(WARM, parts={"dynamo": 2.0}))
+    part = details.costs(Report(ok_result(compilation=partly)))
+    (fact,) = part.facts
+    assert fact.value == "12 s" and "part of its code" in fact.why
+    assert "–" not in [cell for row in part.table[1] for cell in row]
+    assert details.costs(Report(ok_result(compilation=PARTLY))).facts == []
 
 
 def test_a_start_has_its_time() -> None:
-    both = verdict.worth_why(ok_result(compilation=BOTH))
+    both = Report(ok_result(compilation=BOTH)).start_times
     assert both == "A start takes 20 s from nothing, 2.0 s with a kept cache"
-    assert verdict.worth_why(ok_result(compilation=VOID)) == ""
+    assert Report(ok_result(compilation=VOID)).start_times == ""
 
 
 def test_a_text_model_pays_after_tokens() -> None:
@@ -200,8 +218,11 @@ def test_a_text_model_pays_after_tokens() -> None:
     assert even.images == 2 * even.calls
     assert even.answers == pytest.approx(5.5 / (result.answer_seconds[0] - result.answer_seconds[1]), abs=1)
     low, high = (fmt.group_thousands(fmt.two_digits(2 * calls)) for calls in (even.low, even.high))
-    assert verdict.calls_to_pay(even) == (f"about {low} tokens" if low == high else f"{low} to {high} tokens")
-    assert " tokens from nothing" in verdict.worth(result)
+    (start,) = Report(result).starts[:1]
+    assert dataclasses.replace(start, paid=even).range == (
+        f"about {low} tokens" if low == high else f"{low} to {high} tokens"
+    )
+    assert " tokens from nothing" in Report(result).pays
 
 
 def test_a_slower_prompt_may_never_pay() -> None:

@@ -1,0 +1,441 @@
+"""Says what a result means: the one `Report` that page, terminal, Markdown, card, race, Compare and API read.
+
+The 95 % interval of the speed-up decides. The kind 'unsure' means that the measurement does not decide. Sentences have
+no full stop. For a run that failed or has no speed-up, texts are '' and other fields None or empty, if not said
+otherwise.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from ..core import catalog, format as fmt
+from ..core.caveat import IMPORTANT
+from ..core.comparison import BreakEven, Comparison
+from ..core.measurement import Compilation, CompileCost
+from ..core.options import CUDA_GRAPH_MODES
+from ..core.quality import Quality, quality
+from ..core.result import RunResult
+from ..core.stats import TAKEN_FACTOR, Interval
+from ..tasks.registry import BY_NAME
+from ..tasks.text import same_tokens
+from . import naming
+from .race import RaceLine
+
+Kind = Literal["faster", "slower", "same", "unsure", "void"]
+"""The verdict of a run. 'unsure': it is open. 'void': the model was recompiled while timed, so no time means much."""
+HEADLINES: dict[str, tuple[str, str, str]] = {
+    "faster": ("Compiled is", "{ratio}", "faster"),
+    "slower": ("Compiled is", "{ratio}", "slower"),
+    "same": ("Compiled makes", "no difference", ""),
+    "narrow": ("", "No clear difference", ""),
+    "unsure": ("", "Too noisy", "to tell"),
+    "busy": ("", "Too busy", "to tell"),
+    "void": ("", "Void:", "recompiled while timed"),
+}
+"""The headline of a run in three texts, by `_headline_key`; the page shows the second one large."""
+OPEN_BECAUSE = {
+    "interval": "The range holds 1, so a gain and a loss are both possible",
+    "control": (
+        "Eager timed against itself differed by {floor} on this machine: a difference of this size says nothing here"
+    ),
+    "machine": f"Each end allows for a factor of {TAKEN_FACTOR:g}, because other programs took cores",
+}
+"""Why the verdict is 'unsure', by `Comparison.open_because`; `floor` is how far eager differed from itself."""
+STARTS = {"cold": "from nothing", "warm": "with a kept cache", "partly": "with part of the cache kept"}
+"""The states of the compile cache before a first call, in words."""
+WIDE = 0.1
+"""An 'unsure' verdict reads 'No clear difference' if the interval's half-width is at most this, else 'Too noisy'."""
+DRAWN_ONLY = (
+    "This model knows drawn shapes only, and this picture is not one of its drawn scenes: its predictions may mean "
+    "nothing. The timing is valid."
+)
+NEVER = BreakEven(calls=None, low=None, high=None, images=None, seconds=None)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A first call of the compiled model, from one state of the compile cache."""
+
+    state: str
+    """A key of `STARTS`."""
+    name: str
+    """The state in words: 'from nothing' (empty compile cache), 'with a kept cache', 'with the package kept'."""
+    seconds: float
+    """The time of the first call; of several equal runs the mean."""
+    cost: CompileCost
+    """One first call with its parts, {} if they are not known."""
+    paid: BreakEven | None
+    """After how many calls compiling has paid; `NEVER` if compiled is not faster; None if that is not known."""
+
+    @property
+    def range(self) -> str:
+        """When compiling has paid: '10 000 to 140 000 calls', 'about 20 000 tokens', 'never'; '' if not known."""
+        return " ".join(self.range_and_noun)
+
+    @property
+    def range_and_noun(self) -> tuple[str, ...]:
+        """`range` in two parts, ('10 000 to 140 000', 'calls'); ('never',) or () if it has no number."""
+        even = self.paid
+        if even is None:
+            return ()
+        if even.calls is None or even.low is None:
+            return ("never",)
+        thing, each = ("call", 1.0) if even.answers is None else ("token", (even.images or 0) / max(even.calls, 1))
+        ends = [fmt.two_digits(end * each) for end in (even.low, even.high) if end is not None]
+        numbers = [fmt.group_thousands(end) for end in ends]
+        noun = thing if ends[-1] == 1 else f"{thing}s"
+        if even.high is None:
+            return f"at least {numbers[0]}", noun
+        return (f"about {numbers[0]}" if ends[0] == ends[1] else " to ".join(numbers)), noun
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one result means. Each field is computed once, when it is first read."""
+
+    result: RunResult
+
+    # ---- the answer
+
+    @cached_property
+    def speedup(self) -> Comparison | None:
+        return self.result.speedup if self.result.failure is None else None
+
+    @cached_property
+    def kind(self) -> Kind | None:
+        if self.speedup is None:
+            return None
+        return "void" if self.result.void else self.speedup.verdict
+
+    @cached_property
+    def decided(self) -> bool:
+        """Whether compiled is known to be faster or slower, so that its ratio may be stated."""
+        return self.kind in ("faster", "slower")
+
+    @cached_property
+    def large(self) -> tuple[str, str, str] | None:
+        """The verdict in three texts, the second one for large letters: 'Compiled is', '1.44×', 'faster'."""
+        if self.speedup is None:
+            return None
+        before, middle, after = _headline(self.speedup)
+        if self.result.spec.graph_break:
+            after = f"{after} (with added graph breaks)".strip()
+        return before, middle, after
+
+    @cached_property
+    def sentence(self) -> str:
+        """The verdict, 'Compiled is 1.44× faster', or the message of a failure."""
+        if self.large is not None:
+            return " ".join(filter(None, self.large))
+        return self.result.failure.message if self.result.failure else "The run gave no figures."
+
+    @cached_property
+    def times(self) -> str:
+        """The times of an eager and of a compiled call, '329 ms → 144 ms', also of a failed run; '' without both."""
+        return fmt.latencies(self.result.latencies.values()) if len(self.result.latencies) == 2 else ""
+
+    @cached_property
+    def headline(self) -> str:
+        """The verdict with the times, 'Compiled is 1.44× faster, 3.87 ms → 2.69 ms', or the message of a failure."""
+        return f"{self.sentence}, {self.times}" if self.large is not None else self.sentence
+
+    @cached_property
+    def answer(self) -> str:
+        """The verdict in short: '1.5× faster', 'no difference'.
+
+        Without a clear verdict: 'too noisy to tell' or so. In doubt: '3× faster (rough)', '3× faster (wrong outputs)'.
+        """
+        if self.speedup is None:
+            return ""
+        rough = self.quality is not None and self.quality.mark == "rough" and self.speedup.verdict != "unsure"
+        return _in_short(self.speedup) + (self._doubt or (" (rough)" if rough else ""))
+
+    @cached_property
+    def ratio(self) -> str:
+        """'1.44×' if compiled is faster, '0.80×' if slower, both with a doubt of the outputs; else `answer`."""
+        if self.speedup is None or not self.decided:
+            return self.answer
+        return _ratio(self.speedup) + self._doubt
+
+    @cached_property
+    def ratio_in_full(self) -> str:
+        """`ratio` with the 95 % interval: '1.44× (1.41 to 1.45×)'. A void run has no interval."""
+        return self.ratio if self.speedup is None or self.kind == "void" else with_ends(self.ratio, self.speedup)
+
+    @cached_property
+    def without_breaks(self) -> str:
+        """'Without the added breaks, stored: 1.45× (1.41 to 1.49×)', from the latest such run; '' without one."""
+        found = self.result.without_breaks
+        if found is None:
+            return ""
+        ratio = _ratio(found) if found.verdict in ("faster", "slower") else _in_short(found)
+        return f"Without the added breaks, stored: {with_ends(ratio, found)}"
+
+    @cached_property
+    def title(self) -> str:
+        """Model and verdict or status: 'shapes-vit 1.14× faster', 'shapes-vit: Out of memory'."""
+        model = fmt.shorten(fmt.printable(naming.short(self.result.spec.checkpoint)), 60)
+        return f"{model}{'' if self.decided else ':'} {self.answer or naming.status(self.result)}"
+
+    @cached_property
+    def summary(self) -> str:
+        """'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes, ...)'.
+
+        Of a run without a speed-up: 'Out of memory: ' and the message of the failure.
+        """
+        result = self.result
+        if self.speedup is None:
+            return naming.status(result) + (f": {result.failure.message}" if result.failure else "")
+        compiled = "compiled with added graph breaks" if result.spec.graph_break else "compiled"
+        about = f"{result.spec.checkpoint} on {naming.where(result)}"
+        return f"{about}: {self.ratio_in_full}, {compiled} against eager ({self.basis})"
+
+    @cached_property
+    def _doubt(self) -> str:
+        if self.result.outputs_differ:
+            return " (wrong outputs)"
+        return " (outputs not compared)" if self.result.outputs_unknown else ""
+
+    # ---- how far it can be relied on
+
+    @cached_property
+    def interval(self) -> str:
+        """'speed-up 1.41 to 1.45×, 95 % confidence', also of a failed run that was timed.
+
+        If compiled is slower, the text has the slow-down: 'slow-down 9.80 to 10.20×' is more precise than 'speed-up
+        0.10×'.
+        """
+        found = self.result.speedup
+        if found is None:
+            return ""
+        gain = f"speed-up {fmt.ends(found.low, found.high)}"
+        loss = f"slow-down {fmt.ends(1 / found.high, 1 / found.low)}"
+        return f"{loss if found.verdict == 'slower' else gain}, 95 % confidence"
+
+    @cached_property
+    def basis(self) -> str:
+        """What `interval` is based on: 'from 3 processes, including their differences'."""
+        found = self.result.speedup
+        if found is None:
+            return ""
+        within = found.basis == "within one process"
+        processes = "within one process" if within else f"from {fmt.count(found.processes, 'process')}"
+        if found.widened_by == "machine":
+            return f"{processes}, with a factor of {TAKEN_FACTOR:g} at each end for taken cores"
+        if within:
+            return f"{processes}: a rerun may lie outside"
+        if found.widened_by == "control":
+            return f"{processes}, as wide as eager differed from itself: {fmt.percent(found.floor)}"
+        if found.processes > 1:
+            return f"{processes}, including their differences"
+        return f"{processes}, including about {fmt.percent(found.deviation)} between processes"
+
+    @cached_property
+    def interval_and_basis(self) -> str:
+        return ", ".join(filter(None, (self.interval, self.basis)))
+
+    @cached_property
+    def noise(self) -> str:
+        """Why the verdict is 'unsure', or else how far two timings of eager differed: the noise of the machine."""
+        found = self.speedup
+        if found is None:
+            return ""
+        if found.open_because in OPEN_BECAUSE:
+            return OPEN_BECAUSE[found.open_because].format(floor=fmt.percent(found.floor))
+        if found.control is None:
+            return "Eager was not timed against itself"
+        return f"Eager timed against itself: {fmt.percent(found.floor)} apart"
+
+    @cached_property
+    def quality(self) -> Quality | None:
+        return quality(self.result)
+
+    @cached_property
+    def quality_line(self) -> str:
+        """How reliable the speed-up is: 'Fair: it rests on 1 process'."""
+        return f"{self.quality.mark.capitalize()}: {self.quality.reason}" if self.quality is not None else ""
+
+    @cached_property
+    def launching(self) -> str:
+        """'Launching kernels is 62 % of an eager call. Mode reduce-overhead launches all of them at once'.
+
+        '' if launching takes less than a third of an eager call, or if the run used CUDA graphs or cannot use them.
+        """
+        spec, eager = self.result.spec, self.result.eager
+        plain = spec.mode not in CUDA_GRAPH_MODES and spec.scope == "model" and spec.compiler == "jit"
+        if not plain or eager is None or not eager.host_bound or self.kind in (None, "void"):
+            return ""
+        share = fmt.percent(eager.launch_share or 0.0)
+        return f"Launching kernels is {share} of an eager call. Mode reduce-overhead launches all of them at once"
+
+    @cached_property
+    def caveat(self) -> str:
+        """The most important warning about the result, by the order of `IMPORTANT`, as sentences; '' for none."""
+        texts = {one.key: str(one) for one in reversed(self.result.caveats)}
+        return next((texts[key] for key in IMPORTANT if key in texts), "")
+
+    # ---- when compiling pays
+
+    @cached_property
+    def starts(self) -> tuple[Start, ...]:
+        """Each state of the compile cache from which a first call is known, 'from nothing' first.
+
+        A partly kept cache counts only if nothing else is known: no later start is like it.
+        """
+        compiled = self.result.compilation
+        if compiled is None:
+            return ()
+        costs = {"cold": compiled.cold, "warm": compiled.warm}
+        return tuple(
+            Start(
+                state,
+                start_name(compiled, state),
+                self.result.starts[state].seconds,
+                costs.get(state) or CompileCost(seconds, {}),
+                self._paid(state),
+            )
+            for state, seconds in compiled.known_costs.items()
+            if state != "partly" or "warm" not in compiled.known_costs
+        )
+
+    def _paid(self, state: str) -> BreakEven | None:
+        if self.kind not in ("faster", "same", "slower") or self.result.outputs_differ:
+            return None
+        return self.result.break_even(state) if self.kind == "faster" else NEVER
+
+    @cached_property
+    def pays(self) -> str:
+        """When compiling pays, or why that is not known: 'Pays after 9 000 to 30 000 calls from nothing'.
+
+        The numbers are those of `Start.range`.
+        """
+        if self.kind is None or not self.starts:
+            return ""
+        if self.kind == "void":
+            return "It was recompiled while it was timed: no figure holds"
+        if self.result.outputs_differ:
+            return "Compiled gives other outputs than eager: whether it pays is not known"
+        if self.kind == "unsure":
+            return "Whether compiling pays is not known yet"
+        paid: list[str] = []
+        for start in self.starts:
+            if len(start.range_and_noun) < 2:
+                return "Never pays here"
+            calls, noun = start.range_and_noun
+            paid.append(f"{calls}{'' if paid else f' {noun}'} {start.name}")
+        return f"Pays after {', '.join(paid)}{', if its outputs are right' if self.result.outputs_unknown else ''}"
+
+    @cached_property
+    def start_times(self) -> str:
+        """The time of a first call: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if void."""
+        if self.kind in (None, "void") or not self.starts:
+            return ""
+        return f"A start takes {', '.join(f'{fmt.duration(one.seconds)} {one.name}' for one in self.starts)}"
+
+    @cached_property
+    def race(self) -> tuple[RaceLine, ...]:
+        """The lines of the chart of calls over time: eager's, and one for each start; () if a `paid` is not known."""
+        if self.result.speedup is None or not self.starts or any(one.paid is None for one in self.starts):
+            return ()
+        eager, compiled = self.result.speedup.latencies
+        lines = [RaceLine("eager", "Eager", "answers from the start", 0.0, eager)]
+        for start in self.starts:
+            even = start.paid or NEVER
+            pays = even.calls is not None
+            words = f"pays after {start.range}" if pays else "never pays, here"
+            ends = (math.inf if calls is None else calls * eager for calls in (even.low, even.calls, even.high))
+            kind = "compiled kept" if start.state == "warm" else "compiled"
+            low, at, high = ends
+            name = f"Compiled {start.name}"
+            lines.append(RaceLine(kind, name, words, start.seconds, compiled, (low, at, high) if pays else None))
+        return tuple(lines)
+
+    @cached_property
+    def source(self) -> str:
+        """Settings, machine and day, for below a picture: 'shapes-vit · batch 4 · float32 · Tesla T4 · 2026-11-21'."""
+        result = self.result
+        return f"{naming.run_line(result)} · {naming.where(result)} · {result.started_at[:10]}"
+
+    # ---- the predictions
+
+    @cached_property
+    def agreement(self) -> str:
+        """'Eager and compiled agree: 100 % of the labels are shared'; '' if the outputs were not compared."""
+        parity = self.result.parity
+        if parity is None or parity.verdict == "not comparable":
+            return ""
+        answer = "Eager and compiled agree" if parity.verdict == "match" else "Eager and compiled differ"
+        predictions = (self.result.predictions or {}).values()
+        if predictions and all(one.boxes == () or one.segments == () for one in predictions):
+            return f"{answer}: neither finds anything"
+        words = BY_NAME[self.result.spec.task].shares
+        shares = [
+            words[name][0].format(share=fmt.percent(share))
+            for name, share in parity.task.items()
+            if name in words and share >= words[name][1]
+        ]
+        return f"{answer}: {', '.join(shares)}" if shares else answer
+
+    @cached_property
+    def prediction_notes(self) -> list[str]:
+        """What to know about the predictions, as sentences: that they may mean nothing, and where texts differ."""
+        result, image = self.result, self.result.image
+        notes = []
+        if result.predictions and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None):
+            notes.append(DRAWN_ONLY)
+        texts = [one.token_ids for one in (result.predictions or {}).values() if one.token_ids is not None]
+        if len(texts) > 1 and texts[0] != texts[1]:
+            notes.append(f"The texts differ from token {same_tokens(*texts) + 1} on.")
+            if result.spec.dtype != "float32":
+                notes[-1] += (
+                    f" In {result.spec.dtype} one rounding can lead to another token, and from there to another text. "
+                    "That is no fault; the logits were compared on the same tokens."
+                )
+        return notes
+
+
+def _headline_key(found: Comparison) -> str:
+    """Returns a key of `HEADLINES`: the verdict, except that 'unsure' may become 'narrow', 'busy' or 'void'."""
+    if found.open_because == "recompiled":
+        return "void"
+    if found.verdict != "unsure":
+        return found.verdict
+    if found.open_because == "machine":
+        return "busy"
+    return "narrow" if found.open_because == "interval" and found.half_width <= WIDE else "unsure"
+
+
+def _headline(found: Comparison) -> tuple[str, str, str]:
+    before, middle, after = HEADLINES[_headline_key(found)]
+    return before, middle.format(ratio=factor(found)), after
+
+
+def _in_short(found: Comparison) -> str:
+    _, middle, after = _headline(found)
+    text = f"{middle} {after}".strip()
+    return text[:1].lower() + text[1:]
+
+
+def _ratio(found: Interval) -> str:
+    return fmt.estimate(found.ratio, found.low, found.high)
+
+
+def factor(interval: Interval) -> str:
+    """Returns how many times faster or slower, never below 1: '1.44×', with as many digits as the interval allows."""
+    if interval.ratio < 1:
+        return fmt.estimate(1 / interval.ratio, 1 / interval.high, 1 / interval.low)
+    return _ratio(interval)
+
+
+def with_ends(text: str, interval: Interval) -> str:
+    """Returns `text` with the interval: '1.44× (1.41 to 1.45×)'."""
+    return f"{text} ({fmt.ends(interval.low, interval.high)})"
+
+
+def start_name(compiled: Compilation, state: str) -> str:
+    """Returns `state`, a key of `STARTS`, in words: 'from nothing' (empty compile cache), 'with a kept cache'."""
+    if state == "warm" and compiled.package_bytes is not None:
+        return "with the package kept"
+    return STARTS[state]

@@ -1,0 +1,63 @@
+"""Why the Hub does not reply: each cause is named with what helps."""
+
+import ssl
+import urllib.error
+import urllib.request
+from email.message import Message
+from typing import Any
+
+import pytest
+
+from demo.core import hub
+
+DEAD = "http://127.0.0.1:9"
+VARIABLES = ("HF_ENDPOINT", "HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy")
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch) -> None:
+    for variable in (*VARIABLES, *hub.OFFLINE_VARIABLES):
+        monkeypatch.delenv(variable, raising=False)
+    hub._trouble.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("variables", "reason", "remedy"),
+    [
+        ({"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set", "unset it"),
+        ({"TRANSFORMERS_OFFLINE": "true"}, "TRANSFORMERS_OFFLINE is set", "unset it"),
+        ({"HF_ENDPOINT": "huggingface.co"}, "HF_ENDPOINT is 'huggingface.co'", "begins with https://"),
+        ({"HF_ENDPOINT": DEAD}, "it does not answer", "later"),
+        ({"HF_ENDPOINT": "http://hub.invalid", "HTTP_PROXY": DEAD}, "the proxy that HTTP_PROXY names", "unset"),
+        ({"HF_ENDPOINT": DEAD, "HTTP_PROXY": DEAD, "NO_PROXY": "127.0.0.1"}, "it does not answer", "later"),
+    ],
+)
+def test_what_keeps_the_hub_from_answering_is_named(variables: dict, reason: str, remedy: str, monkeypatch) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    found = hub.problem()
+    assert found is not None and found.reason.startswith(reason) and remedy in found.remedy
+
+
+LOGIN = urllib.error.HTTPError("", 407, "", Message(), None)
+CERTIFICATE = urllib.error.URLError(ssl.SSLCertVerificationError(1, "failed"))
+CERTIFICATE.reason.verify_message = "self-signed certificate"
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (LOGIN, "the proxy that HTTPS_PROXY names asks for a login; correct or unset that variable"),
+        (CERTIFICATE, "its certificate is not trusted here (self-signed certificate); set SSL_CERT_FILE"),
+        (urllib.error.HTTPError("", 503, "", Message(), None), None),
+    ],
+    ids=["login", "certificate", "an error page is a reply"],
+)
+def test_what_answers_in_place_of_the_hub_is_named(error: Any, says: str | None, monkeypatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setenv("HTTPS_PROXY", "http://somebody:secret@127.0.0.1:9")
+    monkeypatch.setattr(urllib.request, "urlopen", fail)
+    found = hub.problem()
+    assert found is None if says is None else found is not None and "; ".join(found).startswith(says)
