@@ -56,7 +56,9 @@ def own(tmp_path, monkeypatch) -> Path:
 
 
 FIRST = (
-    "tests/test_end_to_end.py",  # cold compiles of every bundled checkpoint: later tests find them in the cache
+    # a cold compile of each bundled checkpoint: later tests find them in the cache
+    "tests/end_to_end/test_detector.py",
+    "tests/end_to_end/",
     "tests/browser/test_tabs_in_chromium.py",
     "tests/browser/",
     "tests/test_faults.py",

@@ -1,0 +1,61 @@
+"""One whole run of a bundled checkpoint by the command line, and what must hold of each.
+
+A file of tests/end_to_end/ has one checkpoint, so that the cold compiles run side by side.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from demo.core.options import TEXT_GENERATION
+from demo.core.result import RunResult
+from demo.core.result_json import from_json
+from demo.store.history import History
+from tools.scenes import draw_scene
+
+SCENE = draw_scene(777_001, (800, 600))
+"""A scene that nobody trained on, larger than any model's input."""
+
+
+def whole_run(folder: Path, name: str, *options: str) -> RunResult:
+    """The result of `python -m demo run`, as its JSON says. It is also what the history stores."""
+    command = [sys.executable, "-m", "demo", "run", "--checkpoint", name, "--iterations", "20", "--json", *options]
+    environment = os.environ | {"WORTH_COMPILING_DATA": str(folder / "data")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    result = from_json(json.loads(done.stdout))
+    assert list(History(folder / "data" / "history.sqlite3").all()) == [result]
+    return result
+
+
+def run_on_scene(folder: Path, name: str, batch_size: int) -> RunResult:
+    path = folder / "fresh.png"
+    SCENE.image.save(path)
+    return whole_run(folder, name, "--image", str(path), "--batch-size", str(batch_size))
+
+
+def assert_all_figures(result: RunResult) -> None:
+    text = result.spec.task == TEXT_GENERATION
+    assert result.status == "ok"
+    assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) >= 20
+    assert result.speedup.low < result.speedup.ratio < result.speedup.high
+    assert result.speedup.control.low < result.speedup.control.high
+    assert result.eager.peak_memory_bytes > 50e6
+    assert result.environment.compiler
+    assert result.eager.back_to_back.calls >= 3
+    assert result.machine_states
+    assert text or result.request_seconds[0] > result.latencies["eager"]
+    assert result.compilation.graphs == (2 if text else 1)  # the prompt's and a step's
+    assert result.compilation.graph_breaks == ()
+    assert result.parity.verdict == "match"
+    shares = dict(result.parity.task)
+    assert shares.pop("score_difference", 0.0) < 0.01
+    assert shares.pop("box_iou", 1.0) > 0.99
+    assert set(shares.values()) <= {0.0, 1.0}
+
+
+both_variants = pytest.mark.parametrize("variant", ["eager", "compiled"])
