@@ -230,6 +230,7 @@ def host() -> HostInfo:
     gpu = first_gpu() if can_use else None
     return HostInfo(
         torch=torch.__version__,
+        torch_folder=str(Path(torch.__file__).parent),
         transformers=transformers.__version__,
         python=platform.python_version(),
         cpu=cpu_name(),

@@ -9,7 +9,7 @@ from typing import Any
 from ..core import catalog, format as fmt, hub, refusals
 from ..core.cores import usable_cores
 from ..core.machine import HostInfo
-from ..core.program import PACKAGE
+from ..core.program import PACKAGE, install_command
 from ..runs.process import WorkerDied, child_process, ending
 from ..store.history import History, HistoryError
 from .common import FAILED, OK, json_text
@@ -63,7 +63,7 @@ def _machine() -> tuple[HostInfo | None, list[str]]:
         try:
             machine = runner.inspect()
         except (WorkerDied, OSError) as error:
-            remedy = "Install what it needs: pip install -r requirements.txt"
+            remedy = f"Install what it needs: {install_command()}"
             if isinstance(error, OSError):
                 remedy = "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
             return None, [f"The worker process does not start: {error}. {remedy}"]
@@ -90,6 +90,7 @@ def doctor_report(machine: HostInfo | None, reachable: bool, problems: list[str]
         cores = fmt.count(usable_cores(), "core")
         facts = {
             "versions": f"torch {machine.torch}, transformers {machine.transformers}, Python {machine.python}",
+            "torch lies in": machine.torch_folder,
             "processor": f"{machine.cpu}, {cores}, {fmt.size(machine.memory_bytes)} of memory",
             "gpu": gpu if machine.gpu else "none that torch can use",
             "triton": machine.triton or "not installed",

@@ -6,6 +6,7 @@ found a problem), 2 the input was bad, 3 a gate cannot tell, 130 Ctrl-C, 141 the
 """
 
 import argparse
+import importlib.util
 import io
 import os
 import platform
@@ -17,6 +18,7 @@ from typing import Any, NoReturn
 
 from ..core import catalog, format as fmt, limits
 from ..core.options import TEXT_GENERATION, BadInput
+from ..core.program import IN_CHECKOUT, install_command
 from ..runs.process import WorkerDied
 from ..store.history import HistoryError
 from ..store.published import current_commit
@@ -96,7 +98,8 @@ def _version(options: argparse.Namespace) -> None:
             versions.append(f"{library} {metadata.version(library)}")
         except metadata.PackageNotFoundError:
             versions.append(f"{library} not installed")
-    print(f"Worth Compiling?, commit {current_commit() or 'not known'}\n{', '.join(versions)}")
+    known = f"commit {current_commit() or 'not known'}" if IN_CHECKOUT else f"version {metadata.version(PROGRAM)}"
+    print(f"Worth Compiling?, {known}\n{', '.join(versions)}")
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -109,6 +112,8 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
+    if lacking := [name for name in ("gradio", "plotly") if importlib.util.find_spec(name) is None]:
+        raise BadInput(f"The page needs {' and '.join(lacking)}: {install_command('page')}.")
     from ..ui.server import serve
 
     serve(options.mcp)

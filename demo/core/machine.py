@@ -67,6 +67,8 @@ class HostInfo(Machine):
     gpu_problem: str | None
     """Why torch cannot use a GPU that the machine seems to have; else None."""
     inductor_cache: str
+    torch_folder: str = ""
+    """Where the torch that the worker imports is installed."""
     gpu_memory_bytes: int | None = None
     compile_problem: str | None = None
     """Why C++ code cannot be compiled here, and what to do, in sentences; None if no problem is known."""

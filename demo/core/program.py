@@ -12,3 +12,13 @@ ASSETS = (ROOT if IN_CHECKOUT else _PACKAGE_FOLDER) / "assets"
 """Checkpoints, configs, pictures and tables that ship with the program."""
 PROGRAM = "python -m demo" if IN_CHECKOUT else "worth-compiling"
 """What a user types to start a command."""
+
+
+def install_command(extra: str = "") -> str:
+    """Returns the command that installs what is missing: of a checkout its pins, of the installed package an `extra`.
+
+    `extra`: one of pyproject.toml, "page" or "sweep"; "" for what every command needs.
+    """
+    if IN_CHECKOUT:
+        return f"pip install -r requirements{'-sweep' if extra == 'sweep' else ''}.txt"
+    return f'pip install "worth-compiling{f"[{extra}]" if extra else ""}"'

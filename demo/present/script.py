@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core import catalog
 from ..core.options import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
+from ..core.program import IN_CHECKOUT, PACKAGE
 from ..tasks.registry import BY_NAME
 from . import naming
 from .report import Report
@@ -55,6 +56,10 @@ FOLDER = """
 import os
 if not os.path.isdir("assets"):
     raise SystemExit("It needs files of the project Worth Compiling?: start it in its folder.")"""
+INSTALLED_FOLDER = f"""
+import importlib.util
+import os
+os.chdir(os.path.dirname(importlib.util.find_spec("{PACKAGE}").origin))"""
 OWN = """
 import runpy
 model, inputs = runpy.$run($file)[$function]()
@@ -155,7 +160,8 @@ def script(report: Report) -> str:
     scene = catalog.find_scene(image.sha256) if image else None
     size = (image.width, image.height) if image else (640, 480)
     load = MODEL + (TEXT if text else PICTURE + QUERIES * bool(spec.text) + BATCH + RUN)
-    load = FOLDER * bool(needs_folder(spec) or scene) + (OWN + RUN if spec.task == OWN_MODEL else load)
+    folder = FOLDER if IN_CHECKOUT else INSTALLED_FOLDER
+    load = folder * bool(needs_folder(spec) or scene) + (OWN + RUN if spec.task == OWN_MODEL else load)
     compiling = LAYERS * (spec.scope == "layers") + _compile_lines(spec, "compiled", "arguments")
     lines = (HEAD + load + EAGER_FIRST + compiling + MEASURE + (TEXTS if text else OUTPUTS)).split("\n")
     imports = sorted({line for line in lines if line.startswith(("import ", "from "))})

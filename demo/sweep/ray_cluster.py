@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from ..core.machine import HostInfo
 from ..core.options import BadInput, RunSpec
+from ..core.program import install_command
 from ..core.result import RunResult
 from ..runs import outcome
 from ..runs.runner import WORKER_MODULE, Runner
@@ -43,7 +44,7 @@ def connect(address: str | None) -> Iterator[None]:
     try:
         import ray
     except ImportError as error:
-        raise BadInput("The engine ray needs Ray: pip install -r requirements-sweep.txt.") from error
+        raise BadInput(f"The engine ray needs Ray: {install_command('sweep')}.") from error
     try:
         place = urlsplit(f"//{(address or '').rpartition('//')[2]}")  # 'auto' has no port
         if place.port is not None:  # Ray would try for minutes if nothing listens there
