@@ -167,7 +167,7 @@ def _text_table(records: Sequence[dict[str, Any]]) -> str:
         pairs = (first and first.latencies, result.answer_seconds)
         cells = [spec.checkpoint, spec.mode, spec.dtype, Report(result).times or "–", speedup]
         cells += [" → ".join(map(fmt.latency, pair)) if pair else "–" for pair in pairs]
-        cells += [result.parity.verdict if result.parity else "–", compiled.cudagraphs if compiled else "–"]
+        cells += [result.parity.verdict if result.parity else "–", compiled.cuda_graphs.state if compiled else "–"]
         lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
     return "\n".join(lines)
 

@@ -1,9 +1,14 @@
 """Finds the caveats of a run: what a reader should know before using its numbers."""
 
-from collections.abc import Sequence
+import platform
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from torch._inductor.cpu_vec_isa import pick_vec_isa
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..core import format as fmt, stats
 from ..core.caveat import Caveat
@@ -11,12 +16,22 @@ from ..core.cores import BUSY_CPU
 from ..core.machine import GpuSample
 from ..core.options import RunSpec
 from ..core.result import RunResult
-from . import causes
+from . import causes, compilation
 from .effects import Effects, compute_when_read
+from .timing import MIN_CALLS
 from .workload import Variants, Workload, tensors
 
 WIDE_SPREAD = 0.10
 CLOCK_CHANGE = 0.10
+GROWTH, RANK_CORRELATION, SERIES = 0.2, 0.9, 30
+"""Calls grow steadily if the medians of at most `SERIES` parts of them rise in order (Spearman's rank correlation), and
+the last third of the parts is slower than the first by a share of `GROWTH` or more.
+"""
+SUBNORMAL_SHARE, SAMPLE = 0.001, 10_000
+"""Least share of subnormal numbers for a caveat, and most numbers of each tensor that are looked at."""
+NEON = 128 if platform.machine() in ("aarch64", "arm64") else 0
+VECTOR_BITS = {"AVX512": 512, "AVX2": 256, "NO AVX": 0, "DEFAULT": NEON}
+"""Bits of the vectors of torch's own kernels, by torch's name for them. Of other names, as SVE256, at least 1."""
 MULTIPROCESSORS = 68
 """Fewest multiprocessors of a GPU on which inductor tries kernels for matrix products: its `is_big_gpu`."""
 LOW_CLOCK = 0.75
@@ -44,6 +59,82 @@ def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[C
     return [*lazy, *copied, *(Caveat("same_tensor", {"variant": name}) for name in repeated)]
 
 
+def of_numbers(workload: Workload) -> list[Caveat]:
+    """Returns a caveat if a call on a CPU meets subnormal numbers."""
+    shares = subnormal_shares(workload) if workload.device.type == "cpu" else ""
+    return [Caveat("subnormal", {"shares": shares})] if shares else []
+
+
+def subnormal_shares(workload: Workload) -> str:
+    """Returns where a call meets subnormal numbers: 'weights 25 %, results of its operators 3 %'; '' if nowhere.
+
+    One of them can make a vector instruction of a CPU a hundred times slower. Calls the eager model once.
+    """
+    model = workload.model
+    places = {"weights": tensors([*model.parameters(), *model.buffers()]), "inputs": tensors(workload.batch)}
+    counts = {name: _count_subnormal(found) for name, found in places.items()}
+    workload.restorer.restore()  # outside of the count: it copies the inputs
+    with _Subnormals() as results:
+        workload.once(model)
+    counts["results of its operators"] = results.count
+    shares = {name: count[0] / max(1, count[1]) for name, count in counts.items()}
+    return ", ".join(f"{name} {fmt.percent(share)}" for name, share in shares.items() if share >= SUBNORMAL_SHARE)
+
+
+class _Subnormals(TorchDispatchMode):
+    """Counts the subnormal numbers in the results of the operators that run while it is on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = np.zeros(2)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        self.count += _count_subnormal([one for one in pytree.tree_leaves(out) if isinstance(one, torch.Tensor)])
+        return out
+
+
+def _count_subnormal(found: Iterable[torch.Tensor]) -> np.ndarray:
+    """Returns the numbers of subnormal and of all values in a sample of the tensors that are dense and real."""
+    count = np.zeros(2)
+    for tensor in found:
+        if tensor.layout != torch.strided or tensor.is_nested or not tensor.is_floating_point() or not tensor.numel():
+            continue
+        sample = tensor.detach().flatten()[:: tensor.numel() // SAMPLE + 1]
+        # CPUs compute with float16 as float32, in which its subnormal numbers are normal.
+        sample = (sample if sample.dtype == torch.float64 else sample.float()).abs()
+        count += [int(((sample > 0) & (sample < torch.finfo(sample.dtype).tiny)).sum()), sample.numel()]
+    return count
+
+
+def of_instructions(device: torch.device) -> list[Caveat]:
+    """Returns a caveat if inductor compiled for narrower vectors than torch's own kernels use. Call it after a compile.
+
+    Inductor does so without a word if its test of the processor's instructions fails.
+    """
+    own = torch.backends.cpu.get_cpu_capability()
+    if device.type != "cpu" or not torch.compiler.config.cache_key_tag:  # inductor was not asked
+        return []
+    if pick_vec_isa().bit_width() >= VECTOR_BITS.get(own, 1):
+        return []
+    return [Caveat("narrow_vectors", {"compiled": compilation.vector_instructions(), "own": own})]
+
+
+def steady_growth(seconds: Sequence[float]) -> float | None:
+    """Returns by which share calls became slower one by one, such as 0.5; None if they did not.
+
+    False alarms in 1,000 simulated timings of 300 calls: none of noise or of one step in the machine's speed, and 63 of
+    a speed that wanders by half. Of 20 calls with one step: 2.
+    """
+    if len(seconds) < MIN_CALLS:
+        return None
+    parts = np.array([np.median(part) for part in np.array_split(seconds, min(SERIES, len(seconds)))])
+    if np.corrcoef(np.argsort(np.argsort(parts)), np.arange(len(parts)))[0, 1] <= RANK_CORRELATION:
+        return None
+    first, _, last = (float(np.median(third)) for third in np.array_split(parts, 3))
+    return last / first - 1 if last >= (1 + GROWTH) * first else None
+
+
 def of_device(spec: RunSpec, device: torch.device) -> list[Caveat]:
     """Returns a caveat if the GPU is too small for what the mode asks for: inductor then leaves it out silently."""
     if device.type != "cuda" or not spec.mode.startswith("max-autotune"):
@@ -54,15 +145,13 @@ def of_device(spec: RunSpec, device: torch.device) -> list[Caveat]:
 
 def of_timing(result: RunResult) -> list[Caveat]:
     """Returns caveats about the compile (such as graph breaks), slow compiled calls, and threads without a core."""
-    spec, compiled = result.spec, result.compilation
+    compiled = result.compilation
     found = [Caveat("often_taken")] if result.oversubscribed else []
     if compiled is not None:
         if compiled.graphs == 0:
             found.append(Caveat("no_graph"))
         if compiled.graph_breaks:
             found.append(Caveat("breaks", {"breaks": len(compiled.graph_breaks), "graphs": compiled.graphs}))
-        if compiled.cudagraphs not in ("used", "not asked"):
-            found.append(Caveat("cudagraphs", {"mode": spec.mode, "used": compiled.cudagraphs}))
         for first in compiled.fallbacks[:1]:
             count = len(compiled.fallbacks)
             hint = causes.trace_remedy(first.reason) or causes.hidden_errors()
@@ -76,15 +165,27 @@ def of_timing(result: RunResult) -> list[Caveat]:
     return found
 
 
+def of_cuda_graphs(result: RunResult) -> list[Caveat]:
+    """Returns a caveat if the mode asks for CUDA graphs, and not all kernels are known to be in them."""
+    graphs = result.compilation.cuda_graphs if result.compilation is not None else None
+    if graphs is None or graphs.state in ("used", "not asked"):
+        return []
+    return [Caveat("cudagraphs", {"mode": result.spec.mode, "used": f"{graphs.state}: {graphs.reason}"})]
+
+
 def of_noise(result: RunResult, unsettled: Sequence[str]) -> list[Caveat]:
     """Returns caveats about noise. `unsettled`: names ("eager", "compiled") whose warm-up times did not settle."""
-    found, wide = [], []
+    found, grown, wide = [], [], []
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
         if side is not None and result.timing_seconds is not None:
             # interquartile range over the median, as torch.utils.benchmark judges noise
             low, middle, high = np.quantile(side.wall_seconds, [0.25, 0.5, 0.75])
-            if high - low > WIDE_SPREAD * middle:
+            if (rise := steady_growth(side.wall_seconds)) is not None:
+                grown.append(f"{name} {fmt.percent(rise)}")
+            elif high - low > WIDE_SPREAD * middle:
                 wide.append(f"{name} {fmt.percent(float((high - low) / middle))}")
+    if grown:
+        found.append(Caveat("growth", {"rises": ", ".join(grown)}))
     if wide:
         found.append(Caveat("wide", {"calls": ", ".join(wide)}))
     busy = result.others_share

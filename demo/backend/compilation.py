@@ -1,11 +1,10 @@
-"""Reads from torch's counters, metrics and log what torch.compile did, and manages the compile cache on disk."""
+"""Reads from torch's counters, metrics and log what torch.compile did."""
 
 import contextlib
 import gc
 import logging
 import os
 import re
-import sys
 import textwrap
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -20,10 +19,9 @@ from torch._dynamo.utils import CompilationMetrics, counters, get_compilation_me
 from torch._inductor.codecache import CppPythonBindingsCodeCache
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch._inductor.triton_bundler import TritonBundler
-from torch.utils._filelock import FileLock
 
 from ..core.format import without_folders
-from ..core.measurement import Compilation, CompileCost, GraphBreak
+from ..core.measurement import Compilation, CompileCost, CudaGraphs, GraphBreak
 from ..core.options import CUDA_GRAPH_MODES, RunSpec
 
 # Patterns in dynamo's message of a graph break (three), in a compiler's error (two), and in a child's traceback.
@@ -69,7 +67,7 @@ class CompileLog:
     """Seconds of the instruction probe (see `separate_instructions`); 0.0 if it has not run since the log began."""
 
     def __init__(self, cached: Collection[str] = ()) -> None:
-        """`cached`: what the compile cache held before the model's first compiled call (see `remove_unfinished`)."""
+        """`cached`: names of what the compile cache held before the model's first compiled call."""
         CompileLog.probe_seconds = 0.0
         counters.clear()
         dynamo.clear_compilation_metrics()
@@ -180,7 +178,7 @@ class CompileLog:
             cache=cache,
             graphs=self.graphs,
             graph_breaks=self.graph_breaks,
-            cudagraphs=self._cudagraphs(spec, device),
+            cuda_graphs=self._cuda_graphs(spec, device),
             cold=cost if not partly and (cache == "cold" or (cache == "off" and not spec.cached)) else None,
             warm=cost if cache == "warm" and not partly else None,
             partly=partly,
@@ -188,22 +186,22 @@ class CompileLog:
             fallbacks=self.fallbacks,
         )
 
-    def _cudagraphs(self, spec: RunSpec, device: torch.device) -> str:
+    def _cuda_graphs(self, spec: RunSpec, device: torch.device) -> CudaGraphs:
         if spec.mode not in CUDA_GRAPH_MODES:
-            return "not asked"
+            return CudaGraphs("not asked")
         if device.type != "cuda":
-            return "not used: there are no CUDA graphs on a CPU"
+            return CudaGraphs("skipped", "there are no CUDA graphs on a CPU")
         skipped = int(counters["inductor"]["cudagraph_skips"])
         recorded = cuda_graph_recordings() > self._recordings_before
         reasons = (getattr(metrics, "cudagraph_skip_reason", None) for metrics in get_compilation_metrics())
         reason = next(filter(None, reasons), "inductor gave no reason")
         if recorded and skipped:
-            return f"used in part: graphs that inductor left out: {skipped}, {reason}"
+            return CudaGraphs("used in part", f"graphs that inductor left out: {skipped}, {reason}")
         if skipped:
-            return f"not used: {reason}"
+            return CudaGraphs("skipped", reason)
         if not recorded:
-            return "not used: inductor recorded none and gave no reason"
-        return "used"
+            return CudaGraphs("skipped", "inductor recorded none and gave no reason")
+        return CudaGraphs("used", "kernels outside of them were not counted")  # only a profile counts them
 
 
 class _Messages(logging.Handler):
@@ -254,40 +252,6 @@ def _place(metrics: CompilationMetrics, reason: str) -> GraphBreak:
         metrics = next(named, metrics)
     location = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
     return GraphBreak(reason.strip().partition("\n")[0], location)
-
-
-def use_empty_cache(folder: Path) -> None:
-    """Makes `folder` the compile cache of this process. Call it before the process compiles anything."""
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
-    os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
-    torch._inductor.utils.clear_caches()
-
-
-def remove_unfinished(folder: Path) -> set[str]:
-    """Removes unfinished libraries from `folder`, inductor's cache (Linux). Returns the names of what remains there.
-
-    These are the names of all files and, since Triton names a kernel's folder by its hash, of their folders.
-
-    A killed linker or a full disk leaves such libraries, and inductor would load them. A locked library stays: another
-    process is linking it. Other files need no check, because inductor writes them atomically.
-    """
-    files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
-    libraries = [file for file in files if file.suffix in (".so", ".cubin") and sys.platform == "linux"]
-    for file in libraries:
-        with contextlib.suppress(OSError):
-            if not _is_whole(file):
-                with FileLock(folder / "locks" / f"{file.name.partition('.')[0]}.lock", timeout=0):
-                    file.unlink()
-                    file.with_suffix(".cpp").unlink(missing_ok=True)
-    return {name for file in files if file.exists() for name in (file.name, file.parent.name)}
-
-
-def _is_whole(library: Path) -> bool:
-    """Returns whether a library (64-bit ELF, Linux) has its section table, which linkers write last."""
-    with library.open("rb") as file:
-        head = file.read(64)
-    sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
-    return head.startswith(b"\x7fELF") and sections + entry * count <= library.stat().st_size
 
 
 def separate_instructions() -> None:

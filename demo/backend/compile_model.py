@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from ..core.options import BadInput, RunSpec
-from . import compilation, machine_probe
+from . import compile_cache, machine_probe
 from .workload import Workload
 
 DYNAMIC = {"auto": None, "on": True, "off": False}
@@ -93,7 +93,7 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     - "export": torch.export captures the model as a graph. "build": inductor compiles it. Raises the steps' errors.
     - `folder` becomes the compile cache: pass an empty one, so that no earlier build shortens this one.
     """
-    compilation.use_empty_cache(folder)
+    compile_cache.use_empty_cache(folder)
     if workload.device.type == "cuda" and (toolkit := machine_probe.cuda_toolkit()):
         from torch.utils import cpp_extension  # if imported before, it has read CUDA_HOME: set both
 

@@ -43,9 +43,9 @@ def replays() -> str:
         compiled(first)
     clone = compilation.clone_outputs(compiled(first))
     compiled(second)
-    used = log.compilation(spec, GPU, 1.0).cudagraphs
-    if used != "used":
-        return f"CUDA graphs: {used}."
+    graphs = log.compilation(spec, GPU, 1.0).cuda_graphs
+    if graphs.state != "used":
+        return f"CUDA graphs were {graphs.state}: {graphs.reason}."
     kept = torch.allclose(clone, model(first), atol=1e-3)
     return "" if kept else "The clone of a CUDA graph's output changed with the next replay."
 

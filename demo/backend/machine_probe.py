@@ -23,12 +23,11 @@ import transformers
 from torch._inductor import cpp_builder, exc, list_mode_options
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-from ..core import hub, limits
+from ..core import cgroup, hub, limits
 from ..core.cores import usable_cores
 from ..core.machine import Environment, HostInfo
-from . import causes, compilation
+from . import causes, compilation, compile_cache
 
-CGROUP = Path("/sys/fs/cgroup")
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
 """CUDA headers that building an AOTInductor package for a GPU needs. Torch's own wheels contain only the first."""
@@ -159,12 +158,8 @@ def cpu_name() -> str:
 
 
 def machine_memory() -> int:
-    """Returns the machine's bytes of memory, or the limit of its control group (v2) if that is lower."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        return min(physical, int((CGROUP / "memory.max").read_text()))
-    except (OSError, ValueError):  # not there, or 'max'
-        return physical
+    """Returns the machine's bytes of memory, or the limit of its control groups if that is lower."""
+    return int(min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), cgroup.memory_limit()))
 
 
 def free_memory() -> int | None:
@@ -174,12 +169,7 @@ def free_memory() -> int | None:
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     except (OSError, StopIteration):
         return None
-    with contextlib.suppress(OSError, ValueError):  # no control group (v2), or no limit
-        limit, used = (int((CGROUP / f"memory.{name}").read_text()) for name in ("max", "current"))
-        lines = (CGROUP / "memory.stat").read_text().splitlines()
-        cached = sum(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
-        free = min(free, limit - used + cached)  # the kernel drops cached files when memory is asked for
-    return free
+    return int(min(free, cgroup.memory_left()))
 
 
 def compiler() -> str | None:
@@ -208,7 +198,7 @@ def compile_problem(on_gpu: bool = False) -> str | None:
             builder.build()
             ctypes.PyDLL(builder.get_target_file_path())
             if on_gpu:
-                compilation.use_empty_cache(Path(folder))
+                compile_cache.use_empty_cache(Path(folder))
                 torch.compile(torch.sin)(torch.ones(8, device="cuda"))
     except Exception as error:  # of a compiler, a linker, a loader or a file system
         reason = compilation.first_line(error if compiler() else exc.InvalidCxxCompiler()).rstrip(".")

@@ -42,6 +42,8 @@ class PictureWorkload(Workload):
             on_image(image)  # a run whose load fails is found again by its picture
         loaded = models.load_model(spec, device)
         caveats = [*loaded.caveats, *([Caveat("white_sheet")] if image.transparent else [])]
+        if image.white is not None:
+            caveats.append(Caveat("dark_16_bits", {"white": image.white}))
         return cls(spec, device, loaded.model, loaded, picture, file, caveats=caveats)
 
     @abstractmethod

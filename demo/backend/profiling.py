@@ -9,10 +9,11 @@ import contextlib
 import gzip
 import json
 import os
+import re
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ CALLS = 3
 """Profiled calls of eager, and of compiled. Before them comes one call that does not count: the profiler starts."""
 MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+_COPY = re.compile(r"::Copy<|copy_kernel")
+"""In the names of torch's kernels that copy. Before a replay they bring the inputs into a CUDA graph's memory."""
 MATRIX_SIDE = {"cuda": 8192, "cpu": 1024}
 SMALL_SIDE = 256
 """Rows of the matrices that show whether a format is slow: bfloat16 took 70 ms for them under AVX2."""
@@ -173,9 +176,24 @@ def summary(events: Sequence[dict[str, Any]], variant: str) -> Profile:
             "it saw no work of the GPU; a container may need permission for that (NVIDIA's CUPTI, profiling counters)"
         )
     busy = _union_length((event["ts"], event["ts"] + event["dur"]) for event in work)
-    launched = sum(1 for event in work if event["cat"] == "kernel")
+    kernels = [event for event in work if event["cat"] == "kernel"]
+    outside = sum(not _COPY.search(event["name"]) for event in _launched_one_by_one(kernels, spans))
     longest = _longest_kernels((event["name"], event["dur"]) for event in work)
-    return Profile(launched / CALLS, busy / 1e6 / CALLS, longest)
+    return Profile(len(kernels) / CALLS, busy / 1e6 / CALLS, longest, outside / CALLS)
+
+
+def _launched_one_by_one(
+    kernels: Iterable[dict[str, Any]], spans: Iterable[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yields the kernels that no CUDA graph launched. `spans`: all events of the trace, with the launches."""
+
+    def fact(event: dict[str, Any], name: str) -> Any:
+        return event.get("args", {}).get(name)
+
+    replays = {fact(event, "correlation") for event in spans if "GraphLaunch" in event["name"]} - {None}
+    for kernel in kernels:
+        if not fact(kernel, "graph node id") and fact(kernel, "correlation") not in replays:
+            yield kernel
 
 
 def _union_length(spans: Iterable[tuple[float, float]]) -> float:

@@ -14,7 +14,7 @@ import torch
 
 from ..core.options import BadInput, RunSpec
 from ..core.size_log import Size
-from . import compilation, compile_model, tasks
+from . import compilation, compile_cache, compile_model, tasks
 from .messages import answer_one_job
 from .workload import Workload
 
@@ -45,7 +45,7 @@ def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, A
 
 def run(spec: RunSpec, input_file: Path, sizes: list[Size], compiled: bool, cache_folder: Path) -> dict[str, Any]:
     """Returns what `replay` returns, {"refused": why} for bad input, or {"failed": why} if memory runs out."""
-    compilation.use_empty_cache(cache_folder)
+    compile_cache.use_empty_cache(cache_folder)
     try:
         with torch.no_grad():
             return replay(tasks.load(spec, input_file), sizes, compiled)

@@ -15,14 +15,15 @@ import torch
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from ..core import cores, format as fmt, refusals
-from ..core.caveat import NOTHING_DONE, Caveat, note
+from ..core.caveat import NOTHING_DONE, Caveat
 from ..core.measurement import Compilation, CompileCost, Measurement, StartUp
-from ..core.options import PUBLISHED_CALLS, BadInput, RunSpec
+from ..core.options import PUBLISHED_CALLS, BadInput
 from ..core.result import RunResult
 from ..tasks.registry import BY_NAME
 from . import (
     caveats,
     compilation,
+    compile_cache,
     compile_model,
     effects,
     failures,
@@ -34,46 +35,16 @@ from . import (
     timing,
     torch_settings,
 )
-from .messages import Events, Job
 from .monitor import CoreTaken, Observer
-from .workload import Variant, Variants, Workload, dtype_of
+from .run_state import RunState
+from .workload import Variant, Variants, dtype_of
 
 MUCH_MEMORY = 16_000_000
 """Bytes by which memory may grow while it is timed before the run looks for tensors that each call keeps."""
 
 
-class Run:
+class Run(RunState):
     """One run of one job. Call `execute` once."""
-
-    workload: Workload
-    variants: Variants
-    observer: Observer
-
-    def __init__(self, job: Job, events: Events, import_seconds: float | None = None) -> None:
-        """`import_seconds`: seconds from the start of this process until its imports were done; None if unknown."""
-        self.job, self.events, self.import_seconds = job, events, import_seconds
-        self.phase = "load"
-        self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
-        self.caveats: list[Caveat] = []
-        self.unsettled: list[str] = []
-        """Those of "eager" and "compiled" whose last three warm-up calls still differed by more than 10 %."""
-        self.log = compilation.CompileLog()
-        self.events_before_timing = 0
-        self.first_compilation: Compilation | None = None
-        """Facts of the first compile, stored before the second; of a package, once it is loaded. Before that, None."""
-        self.effects = effects.Effects()
-        """What an eager call does besides computing its outputs."""
-        self.package: Path | None = None
-        """AOTInductor's file, once it is built or loaded; always None unless the compiler is "aot"."""
-        self.eager_outputs: Any = None
-        """Outputs of one eager call before the compile, cloned, because later calls may overwrite them."""
-        self.eager_peak: profiling.Peak | None = None
-        """Eager's peak memory on a GPU, measured before the compile, which would add to it; None on a CPU."""
-
-    @property
-    def spec(self) -> RunSpec:
-        """The job's spec. After `load` its device is "cpu" or "cuda", never "auto"."""
-        return self.result.spec
 
     def execute(self) -> RunResult:
         """Runs all steps and returns the result, also of a failed run. Raises BadInput for a job that cannot be run."""
@@ -82,16 +53,19 @@ class Run:
                 self.load()
                 self.compile(self.warm_up_eager())
                 self.time()
-                with self.tolerate():
-                    self.keep(**self.workload.time_more(self.variants, self.log, self.events))
+                if self.fit_together:
+                    with self.tolerate():
+                        self.keep(**self.workload.time_more(self.variants, self.log, self.events))
                 self.enter("check", 0.9)
                 self.examine("eager")
-                self.examine("compiled")
+                if self.fit_together:
+                    self.examine("compiled")
                 with self.tolerate():
                     self.check()
                 if self.result.predictions is not None and "compiled" not in self.result.predictions:
                     self.keep(predictions=None)  # eager's alone would look like a failure
-                self.explain()
+                if self.fit_together:
+                    self.explain()
                 self.compile_again()
                 self.enter("done", 1.0)
         except failures.CannotLoad as refusal:
@@ -102,32 +76,6 @@ class Run:
             status, failure = failures.explain(error, self.phase, self.result)
             self.keep(status=status, failure=failure)
         return self.result_so_far()
-
-    def result_so_far(self) -> RunResult:
-        noise = caveats.of_noise(self.result, self.unsettled)
-        # What was busy before the timing may contradict what was busy in it.
-        known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
-        return replace(self.result, caveats=(*known, *noise))
-
-    def enter(self, phase: str, fraction: float, **more: Any) -> None:
-        self.phase = phase
-        self.events.progress(phase, fraction, **more)
-
-    def keep(self, **fields: Any) -> None:
-        self.result = replace(self.result, **fields)
-
-    def add_to(self, part: str, **fields: Any) -> None:
-        """Sets fields of one part of the result, such as "environment". Does nothing if the result lacks the part."""
-        if (value := getattr(self.result, part)) is not None:
-            self.keep(**{part: replace(value, **fields)})
-
-    @contextlib.contextmanager
-    def tolerate(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
-        """Turns an exception in the `with` block into a caveat of `lost` (what is missing) and the error's message."""
-        try:
-            yield
-        except Exception as error:
-            self.caveats.append(note(f"{lost}: {compilation.first_line(error)}."))
 
     # Load and prepare
 
@@ -220,11 +168,14 @@ class Run:
         torch.cuda.empty_cache()  # a CUDA graph's pool cannot use memory that eager left reserved
         self.enter("compile", 0.2, eager_seconds=min(eager.warmup))
         if self.job.cache_folder is not None:
-            compilation.use_empty_cache(Path(self.job.cache_folder))
-        compiled = self.compile_in_process(compilation.remove_unfinished(Path(cache_dir())))
+            compile_cache.use_empty_cache(Path(self.job.cache_folder))
+        compiled = compile_cache.heal_and_retry(self.compile_in_process, Path(cache_dir()), self.caveats.append)
+        self.caveats += caveats.of_instructions(workload.device)
         # Read again, because only now the settings name the vector instructions that inductor compiled for.
         self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
-        eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
+        eager_again = eager.warmup
+        with self.out_of_memory_means_separate():
+            eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
         self.variants = Variants(eager, compiled, eager_again)
 
     def build(self) -> Variant:
@@ -273,7 +224,11 @@ class Run:
         memory_before = profiling.memory_in_use(self.workload.device)
         if self.spec.protocol == "as published":
             self.caveats.append(Caveat("published"))
-        samples = self.time_until_undisturbed()
+        samples = timing.Samples(1)
+        with self.out_of_memory_means_separate():
+            samples = self.time_until_undisturbed() if self.fit_together else samples
+        if not self.fit_together:
+            samples = self.time_separately()
         seconds = self.observer.seconds
         self.observer.sample()
         self.keep(timing_seconds=seconds, machine_states=tuple(self.observer.samples))
@@ -285,7 +240,8 @@ class Run:
             self.keep(control_times=samples.measurement("control"))
         recompiles = self.log.events() - self.events_before_timing
         self.keep(compilation=replace(self.compilation(), recompiles_while_timing=recompiles))
-        self.keep(compiled=samples.measurement("compiled", variants.compiled.warmup))
+        if self.fit_together:
+            self.keep(compiled=samples.measurement("compiled", variants.compiled.warmup))
         self.caveats += caveats.of_timing(self.result)
         with self.tolerate():
             self.caveats += caveats.of_calls(workload, variants, self.effects)
@@ -311,6 +267,36 @@ class Run:
             except CoreTaken as taken:
                 restarts -= 1
                 self.with_fewer_threads(*taken.args)
+
+    @contextlib.contextmanager
+    def out_of_memory_means_separate(self) -> Iterator[None]:
+        """Notes that eager and compiled do not fit in memory together if memory runs out in the `with` block."""
+        try:
+            yield
+        except Exception as error:
+            if self.spec.protocol == "as published" or not failures.is_out_of_memory(error):
+                raise
+            self.fit_together = False
+
+    def time_separately(self) -> timing.Samples:
+        """Times and examines compiled, then drops it and times eager: for models that do not fit in memory together."""
+        self.caveats.append(Caveat("separate"))
+        self.keep(interleaved=False)
+        self.events_before_timing = self.log.events()
+        self.observer.begin()
+        torch.cuda.empty_cache()
+        variants, samples = self.variants, timing.Samples(1)
+        samples.compiled = timing.time_alone(variants.compiled.call, self.workload.clock, self.spec)
+        self.keep(compiled=samples.measurement("compiled", variants.compiled.warmup))
+        self.examine("compiled")
+        self.compiled_outputs = self.workload.outputs(variants.compiled.model)
+        self.first_compilation = self.compilation()
+        # Nothing may hold the compiled model: with its last reference go its weights, code and CUDA graphs.
+        gone = replace(variants.compiled, call=variants.eager.call, model=None)
+        self.variants = variants = replace(variants, compiled=gone)
+        compilation.reset_compiler()
+        samples.eager = timing.time_alone(variants.eager.call, self.workload.clock, self.spec)
+        return samples
 
     def time_as_published(self, threads: int) -> timing.Samples:
         """Times all eager, then all compiled calls, as the Transformers guide. `threads`: see `time_interleaved`."""
@@ -380,7 +366,10 @@ class Run:
     def check(self) -> None:
         """Compares outputs and predictions of eager and compiled; times the steps of a request around the model."""
         workload, variants = self.workload, self.variants
-        outputs, again = workload.outputs(variants.compiled.model), workload.outputs(variants.eager.model)
+        outputs = self.compiled_outputs
+        if outputs is None:
+            outputs = workload.outputs(variants.compiled.model)
+        again = workload.outputs(variants.eager.model)
         shares, fault = {}, ""
         if self.result.predictions is not None and (compiled := workload.predictions(outputs)) is not None:
             eager, task = self.result.predictions["eager"], BY_NAME[self.spec.task]
@@ -395,6 +384,7 @@ class Run:
         elif self.effects.draws:
             self.caveats.append(Caveat("draws"))
         self.keep(end_to_end=workload.end_to_end(outputs))
+        self.caveats += caveats.of_numbers(workload)
         if workload.device.type == "cpu" and self.spec.dtype in ("float16", "bfloat16"):
             times = profiling.float32_advantage(dtype_of(self.spec))
             if times >= failures.SLOW_FORMAT:
@@ -409,8 +399,11 @@ class Run:
         calls = {name: variant.call for name, variant in self.variants.by_name.items()}
         with self.tolerate("The profiler gave nothing"):
             trace = Path(self.job.trace) if self.job.trace else None
-            for name, profile in profiling.profiles(calls, self.workload.device, trace).items():
+            found = profiling.profiles(calls, self.workload.device, trace)
+            for name, profile in found.items():
                 self.add_to(name, profile=profile)
+            if (compiled := self.result.compilation) is not None:
+                self.add_to("compilation", cuda_graphs=compiled.cuda_graphs.with_counts(found["compiled"]))
         with self.tolerate("The roofline could not be measured"):
             self.keep(roofline=profiling.roofline(self.workload))
 

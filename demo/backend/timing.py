@@ -47,7 +47,9 @@ MIN_BLOCKS, MIN_CALLS = 6, 20
 MOST_TIMING_SECONDS = 60.0
 """Longest timing with the default `max_seconds`, if the first compiled call took as long or longer."""
 REPORT_SECONDS = 0.3
+"""Seconds between two reports of `time_fixed_count`: often enough to be followed, too rare to disturb the calls."""
 NEW_ESTIMATE = 1.1
+"""The estimate is renewed when there are this many times as many blocks: a check after each would stop by luck."""
 
 
 def wait_for(device: torch.device) -> Callable[[], None]:
@@ -328,6 +330,13 @@ def time_fixed_count(
                 between_calls(times)
                 reported = clock.now()
     return times
+
+
+def time_alone(call: Call, clock: Clock, spec: RunSpec) -> list[float]:
+    """Returns the seconds of calls that take half of the timing's time, of `MIN_CALLS` calls or more."""
+    seconds = median_of_few(call, clock)
+    calls = spec.iterations or min(Plan.max_calls, round(spec.max_seconds / 2 / seconds))
+    return time_fixed_count(call, clock, max(MIN_CALLS, calls))
 
 
 @contextlib.contextmanager

@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from ..core import format as fmt
+from ..core.catalog import find
+from ..core.machine import HostInfo
 from ..core.options import BadInput, RunSpec
 from ..core.progress import Progress
+from ..core.refusals import on_machine
 from ..core.result import RunResult
 from ..core.result_json import dumps
 from ..present import markdown
 from ..present.report import Report
 from ..present.script import loading_lines
+from ..runs.forecast import memory_doubt
 from ..runs.outcome import Files
 from ..store.history import History
 from . import common, terminal
@@ -96,8 +100,11 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: t
     with terminal.progress_line() as line, closing(Runner(history)) as runner:
         with closing(runner.run(spec, image, stop, files)) as events:
             for event in events:
-                if machine is None and (machine := runner.machine) is not None and machine.gpu_problem:
-                    line.say(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
+                if machine is None and (machine := runner.machine) is not None:
+                    if machine.gpu_problem:
+                        line.say(f"The GPU cannot be used: {machine.gpu_problem}. Until then runs use the CPU.")
+                    if doubt := _memory_doubt(history, spec, machine):
+                        line.say(doubt)
                 if isinstance(event, RunResult):
                     result = event
                 else:
@@ -111,6 +118,14 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: t
                 line.say(f"The answer of the run before it, of {latest.repeats} that were asked for:")
                 return asked[0]
     return result
+
+
+def _memory_doubt(history: History, spec: RunSpec, machine: HostInfo) -> str:
+    try:
+        stored = history.all(limit=100, checkpoints=[spec.checkpoint])
+    except BadInput:  # it cannot be read; the end of the run says so
+        stored = []
+    return memory_doubt(on_machine(spec, machine), find(spec.checkpoint), stored, machine)
 
 
 def _gate(report: Report, least: float, undecided: str | None) -> int:

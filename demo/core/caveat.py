@@ -9,6 +9,8 @@ WORDS = {
     "note": "{text}",
     "published": "Timed by the guide's recipe, eager first: a drift of the machine moves the speed-up beyond its "
     "interval, and there is no noise floor.",
+    "separate": "Eager and compiled do not fit in memory together, so they were timed one after the other. "
+    "A drift of the machine moves the speed-up beyond its interval, and there is no noise floor.",
     "compiles_itself": "The model calls torch.compile for a part of itself, in eager, too: the speed-up leaves it out.",
     "missing_weights": "Weights that the checkpoint lacks were initialised at random: {count} (first: {first}). "
     "Latency stands; predictions may mean nothing.",
@@ -35,6 +37,19 @@ WORDS = {
     "gpu_clock": "The GPU's clock was between {low} and {high} while it was timed, and can be {most}.",
     "gpu_slowed": "The GPU's driver lowered its clock ({reasons}).",
     "not_compared": "Whether compiled computes the same as eager is not known. {reason}",
+    "growth": "Calls became slower one by one ({rises} from the first third to the last): the model keeps something "
+    "from call to call, or the machine slowed down.",
+    "subnormal": "Subnormal numbers, slow on many CPUs: {shares}. torch.set_flush_denormal(True), called first, takes "
+    "them for zero.",
+    "narrow_vectors": "Inductor's test of the processor's instructions failed, and it compiled for {compiled}, while "
+    "torch's own kernels use {own}: compiled is slower than it could be.",
+    "bos_twice": "The prompt begins with {mark} twice. The tokenizer may add one itself: leave yours out.",
+    "eos_at_end": "The prompt ends with {mark}, the end of a text or a turn: the answer begins another.",
+    "dark_16_bits": "The picture has 16 bits a channel, and its largest value, {white} of 65535, was taken for white.",
+    "cache_healed": "Damaged files of the compile cache were removed ({count}). What was needed compiled again.",
+    "cache_replaced": "Damaged files of the compile cache cannot be removed ({reason}): this run compiled into an "
+    "empty one. Delete the folder of TORCHINDUCTOR_CACHE_DIR, or torchinductor_ with your user's name among the "
+    "temporary files.",
     "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
     "copied_answer": "Each call of eager returns copies of what was there before it: nothing was computed.",
     "lazy": "The output of {variant} is a {kind}, which computes its numbers only when they are read: the times leave "
@@ -58,9 +73,9 @@ WORDS = {
 }
 """Sentences of caveats by their keys. A {name} in a sentence stands for a value."""
 IMPORTANT = (
-    "note", "no_graph", "same_tensor", "copied_answer", "lazy", "not_compared", "draws", "missing_weights",
-    "unused_weights", "quantized", "white_sheet", "slow_format", "given_back", "grows", "compiles_itself", "cudagraphs",
-    "fallbacks", "breaks", "not_counted"
+    "note", "no_graph", "same_tensor", "copied_answer", "lazy", "not_compared", "separate", "growth", "subnormal",
+    "draws", "missing_weights", "unused_weights", "quantized", "white_sheet", "slow_format", "given_back", "grows",
+    "compiles_itself", "narrow_vectors", "cudagraphs", "fallbacks", "breaks", "bos_twice", "eos_at_end", "not_counted"
 )  # fmt: skip
 """Keys of the caveats that change what a speed-up means, most important first."""
 NOTHING_DONE = ("no_graph", "same_tensor", "copied_answer", "lazy")

@@ -12,12 +12,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import cgroup
+
 PROC, PROC_STAT = Path("/proc"), Path("/proc/stat")
 TAKEN = 0.25
 """Share of a core that other programs may use before one core fewer counts as free. It is small, because torch's
 threads wait for the slowest of them after every operation."""
-QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""File with a container's quota (cgroup v2): '150000 100000' is 150 000 µs in each 100 000 µs, or 1.5 cores."""
 BUSY_CPU = 0.10
 """A run counts as disturbed if other programs use more than this share of the cores."""
 APP_VARIABLE = "DEMO_APP_PID"
@@ -35,15 +35,8 @@ LOOKS, LOOK_SECONDS = 3, 0.3
 def usable_cores() -> int:
     """Returns how many CPU cores this process may use, at least 1. A container's quota of 1.5 cores counts as 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.floor(min(cores, _quota())))  # under a quota of 1.5 the kernel would pause two threads often
-
-
-def _quota() -> float:
-    try:
-        quota, period = QUOTA.read_text().split()
-        return int(quota) / int(period)
-    except (OSError, ValueError):  # not there, or 'max'
-        return math.inf
+    # Under a quota of 1.5 the kernel would pause two threads often.
+    return max(1, math.floor(min(cores, cgroup.cpu_quota())))
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,7 @@ def sample() -> Reading | None:
     """
     try:
         usable, children = os.sched_getaffinity(0), os.times()
-        if _quota() < len(usable):
+        if cgroup.cpu_quota() < len(usable):
             return None
         own = time.process_time() + children.children_user + children.children_system + _relatives_seconds()
         ticks = [

@@ -138,16 +138,21 @@ def redact(text: str) -> str:
     return printable(without_folders(text))
 
 
+_JOINER = re.compile("(?<=[^\\s\0-\u058f\u2000-\u206f])[\u200c\u200d]")
+"""A zero-width joiner or non-joiner, but for those behind Latin, Greek, Cyrillic and Armenian, which need none."""
+
+
 def printable(text: str, kept: str = "\n\t") -> str:
     """Returns `text` with U+FFFD for each invisible character, and for each that changes the direction of writing.
 
-    Characters in `kept` stay. Zero-width joiners are replaced, although some emoji, Persian and Hindi need them.
+    Characters in `kept` stay, and joiners behind a character of a script or an emoji that needs them.
     """
+    joiners = {match.start() for match in _JOINER.finditer(text)}
 
-    return "".join(
-        one if one.isprintable() or one in kept or unicodedata.category(one) == "Zs" else "\N{REPLACEMENT CHARACTER}"
-        for one in text
-    )
+    def stays(place: int, one: str) -> bool:
+        return one.isprintable() or one in kept or place in joiners or unicodedata.category(one) == "Zs"
+
+    return "".join(one if stays(place, one) else "\N{REPLACEMENT CHARACTER}" for place, one in enumerate(text))
 
 
 def excerpt(value: Any) -> str:

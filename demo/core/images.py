@@ -6,11 +6,13 @@ It runs in the worker process, before the model is loaded: a hostile file that b
 import hashlib
 import io
 import stat
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -30,26 +32,32 @@ SHEET = "sheet"
 MAX_ASPECT = 20
 """Largest ratio of the longer side to the shorter. If an image processor scales the shorter side to 513 pixels,
 a picture of 20:1 gets 5 million pixels, and one of 20 000:1 gets 5 billion."""
+DARK = 2**14
+"""If no value of a picture with 16 bits a channel reaches this, 8 of these bits show less than a quarter of white: a
+camera's 10 to 14 bits, or a dark photograph."""
+MAX_SAMPLE_VALUE = 281
+"""Number of a TIFF's field with the largest value of each channel."""
 
 
 def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
     """Returns a picture file as an upright RGB image with 8 bits a channel, and the facts that a stored result keeps.
 
-    Transparent parts become white. An animation gives its first frame, a channel of 16 bits its upper 8 bits. Colour
-    profiles are ignored, as the checkpoints' image processors do.
+    Transparent parts become white. An animation gives its first frame. Of 16 bits a channel, the value that the file
+    says is its largest becomes white; without that the largest, if it is below `DARK`. Colour profiles are ignored, as
+    the checkpoints' image processors do.
 
     Raises BadInput if the file cannot be read, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. The message
     names the file without its folder. The pixels are counted from the file's header, before anything is decoded.
     """
     data, name = _read_file(path)
-    image = _decode(data, name)
-    sheet = image.info.pop(SHEET, False)
-    return image, ImageInfo(name, *image.size, hashlib.sha256(data).hexdigest(), encode_preview(image), sheet)
+    image, white = _decode(data, name)
+    sheet, digest = image.info.pop(SHEET, False), hashlib.sha256(data).hexdigest()
+    return image, ImageInfo(name, *image.size, digest, encode_preview(image), sheet, white)
 
 
 def decode(path: Path) -> Image.Image:
     """Returns the image that `read_picture` returns, without its `ImageInfo`. Raises BadInput."""
-    return _decode(*_read_file(path))
+    return _decode(*_read_file(path))[0]
 
 
 def _read_file(path: Path) -> tuple[bytes, str]:
@@ -92,21 +100,23 @@ def _strict_pillow() -> Iterator[None]:
         yield
 
 
-def _decode(data: bytes, name: str) -> Image.Image:
+def _decode(data: bytes, name: str) -> tuple[Image.Image, int | None]:
+    """Returns the picture, and `ImageInfo.white`."""
     with _strict_pillow():
         try:
             with Image.open(io.BytesIO(data), formats=PICTURE_FORMATS) as image:
                 _check_shape(image.size, name)
                 if image.mode in ("I", "F"):
                     raise BadInput(f"'{name}' has 32 bits a pixel and no agreed white. Save it with 8 or 16 bits.")
-                deep = ";16" in f"{image.mode} {image.tile}"
-                image.load()
-                upright: Image.Image = image
-                with suppress(Exception):  # an EXIF block that Pillow cannot read, or rewrite, is ignored
-                    upright = ImageOps.exif_transpose(image)
-                picture = _rgb(upright)
+                deep, said = ";16" in f"{image.mode} {image.tile}", _named_white(image, data)
+                upright, white = _upright(image), None
+            if deep:
+                upright, white = _scale(upright, data, said)
+            return _rgb(upright), white
         except BadInput:
             raise
+        except MemoryError:
+            raise BadInput(f"'{name}' needs more memory to decode than is free. Resize it and try again.") from None
         except (Image.DecompressionBombWarning, Image.DecompressionBombError):
             most = f"{limits.current().pixels:,}"
             raise BadInput(f"'{name}' has more than {most} pixels, the limit. Resize it and try again.") from None
@@ -115,9 +125,6 @@ def _decode(data: bytes, name: str) -> Image.Image:
                 f"'{name}' cannot be read as a picture. Give one of these, neither damaged nor cut short: "
                 f"{', '.join(PICTURE_FORMATS)}. Save a HEIC picture of a phone as JPEG."
             ) from None
-    if deep and np.asarray(picture).max() < 64:  # 14 bits of 16 reach 63 at most, and look black
-        raise BadInput(f"'{name}' has 16 bits a channel, and hardly uses the upper ones. Save it with 8 bits.")
-    return picture
 
 
 def _check_shape(size: tuple[int, int], name: str) -> None:
@@ -131,9 +138,70 @@ def _check_shape(size: tuple[int, int], name: str) -> None:
         )
 
 
+def _upright(image: Image.Image) -> Image.Image:
+    image.load()
+    with suppress(Exception):  # an EXIF block that Pillow cannot read, or rewrite, is ignored
+        return ImageOps.exif_transpose(image)
+    return image
+
+
+# 16 bits a channel
+
+
+def _named_white(image: Image.Image, data: bytes) -> int | None:
+    """Returns a channel's largest value by the file: a TIFF's MaxSampleValue or a PNG's significant bits; else None."""
+    if image.format == "TIFF":
+        named = image.tag_v2.get(MAX_SAMPLE_VALUE)  # type: ignore[attr-defined]
+        return max((one for one in np.atleast_1d(named).tolist() if isinstance(one, int)), default=None)
+    at = 8  # behind the signature of a PNG; each chunk has its length, kind, data and checksum
+    while image.format == "PNG" and (kind := data[at + 4 : at + 8]) not in (b"", b"IDAT"):
+        length = int.from_bytes(data[at : at + 4])
+        if kind == b"sBIT":
+            return 2 ** max(data[at + 8 : at + 8 + length], default=16) - 1
+        at += length + 12
+    return None
+
+
+def _scale(image: Image.Image, data: bytes, said: int | None) -> tuple[Image.Image, int | None]:
+    """Returns an upright picture of 16 bits a channel with 8 bits, and `ImageInfo.white`. `said`: by `_named_white`."""
+    colours = image.getbands()[:1] if image.mode.startswith(("I", "L")) else image.getbands()[:3]
+    values = _sixteen_bits(image, data)[..., : len(colours)]
+    largest, white, shown = int(values.max()), 65535, None
+    if said is not None and largest <= said < white:
+        white = said
+    elif 0 < largest < DARK:
+        white = shown = largest
+    scaled = (values.astype(np.uint32) * 256 // (white + 1)).astype(np.uint8)
+    channels = [Image.fromarray(scaled[..., place]) for place in range(len(colours))]
+    if len(image.getbands()) > len(colours):
+        channels.append(image.getchannel("A"))
+    return Image.merge(image.mode if len(channels) > 1 else "L", channels), shown
+
+
+def _sixteen_bits(image: Image.Image, data: bytes) -> np.ndarray:
+    """Returns the values of the file, [height, width, channels]. `image`: the picture as Pillow reads it, upright.
+
+    Pillow keeps the upper byte of colours only. Read in the other order of bytes, the file gives the lower one. Of
+    files that Pillow reads in one order only, the lower byte is taken for zero.
+    """
+    if image.mode.startswith("I"):
+        return np.asarray(image).astype(np.uint16)[..., np.newaxis]
+    values = np.asarray(image).astype(np.uint16) << 8
+    with suppress(ValueError), Image.open(io.BytesIO(data), formats=PICTURE_FORMATS) as low:
+        low.tile = [tile._replace(args=_other_order(tile.args)) for tile in low.tile]
+        values |= np.asarray(_upright(low))
+    return values
+
+
+def _other_order(args: Any) -> Any:
+    """Returns the arguments of Pillow's decoder with the other order of bytes: 'RGB;16B' becomes 'RGB;16L'."""
+    raw, *others = (args,) if isinstance(args, str) else args
+    ends = {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}
+    swapped = raw[:-1] + ends[raw[-1]]
+    return swapped if isinstance(args, str) else (swapped, *others)
+
+
 def _rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I;16"):
-        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if transparent := image.has_transparency_data:
         layer = image.convert("RGBA")
         image = Image.new("RGBA", layer.size, "white")

@@ -45,6 +45,8 @@ class Profile:
     """Seconds of a call during which the GPU ran a kernel, copy or fill; None on a CPU."""
     longest: tuple[Kernel, ...]
     """At most five kernels, the longest first."""
+    outside_graphs: float | None = None
+    """Kernels of a call that were launched one by one, not by a CUDA graph, without copies; None on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,25 @@ class StartUp:
 
 
 @dataclass(frozen=True)
+class CudaGraphs:
+    """Whether the kernels of the compiled model were launched as CUDA graphs."""
+
+    state: Literal["used", "used in part", "skipped", "not asked"] = "not asked"
+    """'used': no kernel is known to be launched outside of a graph. 'not asked': the compile mode has none."""
+    reason: str = ""
+    """Why not all kernels were in graphs, or why that is not known; else ''."""
+
+    def with_counts(self, profile: Profile) -> "CudaGraphs":
+        """Returns what is known once the kernels of a compiled call have been counted."""
+        if self.state != "used" or profile.outside_graphs is None:
+            return self
+        if not profile.outside_graphs:
+            return CudaGraphs("used")
+        outside, kernels = round(profile.outside_graphs, 1), round(profile.kernels, 1)
+        return CudaGraphs("used in part", f"of {kernels:g} kernels a call {outside:g} are launched outside of them")
+
+
+@dataclass(frozen=True)
 class Compilation:
     """What torch.compile did in this run, as dynamo and inductor count it."""
 
@@ -208,8 +229,7 @@ class Compilation:
     graphs: int
     graph_breaks: tuple[GraphBreak, ...] = ()
     recompiles_while_timing: int = 0
-    cudagraphs: str = "not asked"
-    """Whether CUDA graphs were used: 'used', 'not asked', or 'not used: ' or 'used in part: ' with the reason."""
+    cuda_graphs: CudaGraphs = CudaGraphs()
     cold: CompileCost | None = None
     """First call that finds no code of this model in the compile cache, or builds its package; None if not known."""
     warm: CompileCost | None = None

@@ -92,6 +92,8 @@ class ImageInfo:
     """The picture as base64 of a JPEG, scaled down to a side of 640 pixels at most."""
     transparent: bool = False
     """Whether the picture is transparent, and on white nothing of it can be seen."""
+    white: int | None = None
+    """The largest value of a picture of 16 bits a channel, if it became white; None if the file says its white."""
 
 
 @dataclass(frozen=True)

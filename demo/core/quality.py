@@ -40,7 +40,7 @@ def quality(result: RunResult) -> Quality | None:
     for caveat in result.caveats:
         if caveat.key == "gpu_others":
             return Quality("rough", str(caveat).removesuffix("."), "quiet")
-    if result.spec.protocol == "as published":
+    if not result.in_turns:
         return Quality("rough", "eager and compiled were timed one after the other")
     width = f"the interval is ±{fmt.percent(speedup.half_width)} wide"
     if speedup.half_width > ROUGH:

@@ -74,6 +74,8 @@ class RunResult:
     end_to_end: EndToEnd | None = None
     roofline: Roofline | None = None
     machine_states: tuple[HostSample, ...] = ()
+    interleaved: bool = True
+    """Whether eager and compiled were timed in turns; False if they did not fit in memory together."""
     timing_seconds: float | None = None
     """Wall time from the first timed call to the last."""
     caveats: tuple[Caveat, ...] = ()
@@ -101,7 +103,7 @@ class RunResult:
         if self.eager is not None and self.compiled is not None:
             calls = Pair(self.eager, self.compiled, self.control_times)
             if min(self.eager.blocks, self.compiled.blocks) >= 2:
-                figures[self.main] = _from_means(calls) if self.spec.protocol == "as published" else _from_blocks(calls)
+                figures[self.main] = _from_blocks(calls) if self.in_turns else _from_means(calls)
         figures |= {name: _from_blocks(pair) for name, pair in self.further.items()}
         return {name: figure for name, figure in figures.items() if figure is not None}
 
@@ -139,6 +141,10 @@ class RunResult:
     def host_disturbed(self) -> bool:
         """Whether eager waits for its host, and others took more than `HOST_TAKEN` of the host's time."""
         return bool(self.host_bound) and (self.host_taken or 0.0) > HOST_TAKEN
+
+    @property
+    def in_turns(self) -> bool:
+        return self.interleaved and self.spec.protocol == "interleaved"
 
     @property
     def main(self) -> str:

@@ -163,9 +163,8 @@ def compilation(report: Report) -> Part | None:
     facts += _places("Recompile", found.recompiles)
     if found.recompiles_while_timing:
         facts.append(Fact("Recompiles while timing", str(found.recompiles_while_timing)))
-    if found.cudagraphs != "not asked":
-        used, _, reason = found.cudagraphs.partition(": ")
-        facts.append(Fact("CUDA graphs", used, reason))
+    if (graphs := found.cuda_graphs).state != "not asked":
+        facts.append(Fact("CUDA graphs", graphs.state, graphs.reason))
     return Part(f"Did it really compile? {_how_compiled(result, found)}", texts, facts=facts)
 
 

@@ -1,6 +1,6 @@
-"""Forecasts how long a run or a sweep will take.
+"""Forecasts how long a run or a sweep will take, and whether a run will not fit in memory.
 
-A forecast is the median of earlier runs with the same settings on this machine, else a guess by the parameter count.
+The time is the median of earlier runs with the same settings on this machine, else a guess by the parameter count.
 Not covered: a filled compile cache, the download of weights, and other programs' load.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..core import format as fmt
 from ..core.catalog import Checkpoint, find
 from ..core.machine import HostInfo
 from ..core.options import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
@@ -52,14 +53,42 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
     - `checkpoint`: the catalogue's entry for the spec's checkpoint; None without an entry.
     - `earlier`: this machine's runs on the spec's device, newest first; [] for device 'auto'.
     """
-    alike: dict[str, Any] = {"text": (), "repeats": 1}  # neither changes the time of one process much
-    asked = dataclasses.replace(spec, **alike)
-    same = [run for run in earlier if run.speedup and dataclasses.replace(run.spec, **alike) == asked][:NEWEST]
+    same = [run for run in _alike(spec, earlier) if run.speedup][:NEWEST]
     if same:
         return Forecast(spec.repeats * statistics.median(run.elapsed_seconds for run in same), len(same))
     if checkpoint is None or not checkpoint.parameters or spec.device == "auto":  # 'auto': the machine is not known yet
         return None
     return Forecast(_seconds_by_parameters(spec, checkpoint), 0)
+
+
+def memory_doubt(spec: RunSpec, checkpoint: Checkpoint | None, stored: Sequence[RunResult], machine: HostInfo) -> str:
+    """Returns a sentence if a run of `spec`, whose device is not 'auto', will not fit in memory; '' if not known.
+
+    - The newest stored run of this machine with these settings ran out of memory; or
+    - runs of them, on any machine, needed more at their peak than the device has (the median); or
+    - the weights alone do. Activations are not counted: how large they are is known only after a run.
+    """
+    here = on_this_machine(_alike(spec, stored), machine, spec.device)
+    ended = (run.status for run in here if run.status in ("ok", "out_of_memory"))
+    if next(ended, "") == "out_of_memory":
+        return "It will not fit: the last run with these settings ran out of memory here."
+    name, memory = ("GPU", machine.gpu_memory_bytes) if spec.device == "cuda" else ("machine", machine.memory_bytes)
+    sides = [[run.eager, run.compiled] for run in _alike(spec, stored) if run.status == "ok"]
+    peaks = [max((side.peak_memory_bytes or 0) for side in both if side is not None) for both in sides if any(both)]
+    needed, what = statistics.median(filter(None, peaks)) if any(peaks) else 0.0, "runs with these settings needed"
+    if not needed and checkpoint is not None:
+        needed = checkpoint.parameters * (2 if spec.dtype in ("float16", "bfloat16") else 4)
+        what = "its weights alone take"
+    if memory is None or needed <= memory:
+        return ""
+    return f"It will not fit: {what} {fmt.size(needed)}, and the {name} has {fmt.size(memory)}."
+
+
+def _alike(spec: RunSpec, stored: Sequence[RunResult]) -> list[RunResult]:
+    """Returns the runs with the settings of `spec`, but for those that change neither time nor memory much."""
+    alike: dict[str, Any] = {"text": (), "repeats": 1}
+    asked = dataclasses.replace(spec, **alike)
+    return [run for run in stored if dataclasses.replace(run.spec, **alike) == asked]
 
 
 def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo) -> SweepForecast:

@@ -5,16 +5,17 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from support.own_workload import workload_of
 from support.samples import measurement, ok_result
 
-from demo.backend import caveats
+from demo.backend import caveats, compilation
 from demo.backend.effects import Effects
 from demo.backend.workload import Variant, Variants
 from demo.core.machine import GpuSample, HostSample
-from demo.core.measurement import Compilation, GraphBreak
+from demo.core.measurement import Compilation, CudaGraphs, GraphBreak
 from demo.core.options import RunSpec
 
 
@@ -96,8 +97,6 @@ def tail(slow_call: float, usual_call: float) -> dict[str, Any]:
     [
         (compiled(0), ["no_graph"]),
         (compiled(2, graph_breaks=(GraphBreak("print", "a.py:1"),)), ["breaks"]),
-        (compiled(1, cudagraphs="not used: mutated inputs"), ["cudagraphs"]),
-        (compiled(3, cudagraphs="used in part: 2 of 3 graphs: why"), ["cudagraphs"]),
         (compiled(1, fallbacks=(GraphBreak("a loop", "a.py:1 in f"),)), ["fallbacks"]),
         ({"machine_states": (HostSample(0.5, 0.5, None, 1.0),)}, ["often_taken"]),
         (tail(0.005, 0.001), ["tail"]),
@@ -108,6 +107,70 @@ def tail(slow_call: float, usual_call: float) -> dict[str, Any]:
 )
 def test_what_a_model_compiled_in_part_or_a_slow_call_says(known: dict[str, Any], keys: list[str]) -> None:
     assert [caveat.key for caveat in caveats.of_timing(ok_result(**known))] == keys
+
+
+@pytest.mark.parametrize(
+    ("graphs", "words"),
+    [
+        (CudaGraphs("not asked"), ""),
+        (CudaGraphs("used"), ""),
+        (CudaGraphs("used in part", "a copy from the CPU"), "were used in part: a copy from the CPU."),
+        (CudaGraphs("skipped", "mutated inputs"), "were skipped: mutated inputs."),
+    ],
+)
+def test_cuda_graphs_that_hold_not_all_are_told(graphs: CudaGraphs, words: str) -> None:
+    found = caveats.of_cuda_graphs(ok_result(**compiled(1, cuda_graphs=graphs)))
+    assert [str(caveat).endswith(words) for caveat in found] == [True] * bool(words)
+
+
+NOISE = 1 + 0.05 * np.abs(np.random.default_rng(0).standard_normal(240))
+RISE = np.linspace(1, 1.5, 240)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "grows"),
+    [
+        (RISE * NOISE, True),
+        (RISE[::12] * NOISE[::12], True),
+        (RISE[::-1] * NOISE, False),
+        (RISE**0.2 * NOISE, False),
+        (NOISE + (np.arange(240) > 80) / 2, False),
+        (NOISE, False),
+        (RISE[::24], False),
+    ],
+    ids=["slower", "twenty calls", "faster", "a warm machine", "a step", "noise", "ten calls"],
+)
+def test_only_a_steady_growth_is_one(seconds: np.ndarray, grows: bool) -> None:
+    assert (caveats.steady_growth(seconds) is not None) is grows
+
+
+def test_calls_that_grow_are_not_called_unsteady() -> None:
+    grown = dataclasses.replace(measurement(0.001), wall_seconds=tuple(0.001 * RISE))
+    (caveat,) = caveats.of_noise(ok_result(timing_seconds=1.0, eager=grown), [])
+    assert str(caveat).startswith("Calls became slower one by one (eager 31 %")
+
+
+@pytest.mark.parametrize(
+    ("own", "bits", "asked", "narrow"),
+    [
+        ("AVX512", 0, True, True),
+        ("AVX2", 0, True, True),
+        ("AVX512", 256, True, True),
+        ("SVE256", 0, True, True),
+        ("AVX512", 512, True, False),
+        ("AVX2", 256, True, False),
+        ("NO AVX", 0, True, False),
+        ("AVX512", 0, False, False),
+    ],
+)
+def test_code_for_narrower_vectors_than_the_processor_has(own, bits, asked, narrow, monkeypatch):
+    chosen = SimpleNamespace(bit_width=lambda: bits)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: own)
+    monkeypatch.setattr(caveats, "pick_vec_isa", lambda: chosen)
+    monkeypatch.setattr(compilation, "pick_vec_isa", lambda: chosen)
+    with torch.compiler.config.patch(cache_key_tag="avx" if asked else ""):
+        found = [caveat.key for caveat in caveats.of_instructions(torch.device("cpu"))]
+    assert found == ["narrow_vectors"] * narrow
 
 
 def fallback(reason: str) -> str:
@@ -128,9 +191,47 @@ KEPT, X = torch.ones(3), torch.rand(3)
 
 def repeated(eager: Callable[[], Any], compiled: Callable[[], Any], device: str = "cpu") -> list[str]:
     """The variants whose calls give the same tensor again."""
-    workload = dataclasses.replace(workload_of(torch.nn.Linear(3, 3), x=X), device=torch.device(device))
+    workload = dataclasses.replace(workload_of(torch.nn.Linear(3, 3), input=X), device=torch.device(device))
     found = caveats.of_calls(workload, Variants(Variant(eager, [], None), Variant(compiled, [], None), []), Effects())
     return [caveat.values["variant"] for caveat in found]
+
+
+class Multiply(torch.nn.Module):
+    """Multiplies its input by a weight of 100 × 100 numbers, of which 2,500 have one value and all others are 1."""
+
+    def __init__(self, value: float = 1.0, dtype: torch.dtype = torch.float32, times: int = 1, count: int = 2500):
+        super().__init__()
+        weight = torch.ones(100, 100, dtype=dtype)
+        weight.view(-1)[:count] = value
+        self.weight, self.times = torch.nn.Parameter(weight, requires_grad=False), times
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        for _ in range(self.times):
+            input = input * self.weight
+        return input
+
+
+ONES = torch.ones(100, 100)
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "shares"),
+    [
+        (Multiply(1e-41), ONES.mul(0), "weights 25 %"),
+        (Multiply(-1e-39, torch.bfloat16), ONES.mul(0), "weights 25 %"),
+        (Multiply(0.0, count=10_000), ONES * 1e-41, "inputs 100 %"),
+        (Multiply(1e-20, times=2), ONES, "results of its operators 12 %"),
+        (Multiply(1e-300, torch.float64), ONES.double(), ""),
+        (Multiply(1e-6, torch.float16), ONES.half(), ""),
+        (Multiply(1e-41, count=5), ONES, ""),
+        (torch.nn.Identity(), torch.arange(3), ""),
+        (torch.nn.Identity(), torch.eye(3).to_sparse(), ""),
+    ],
+    ids=["weights", "bfloat16", "inputs", "results", "float64", "float16", "few", "integers", "sparse"],
+)
+def test_subnormal_numbers_have_their_share_and_place(model: torch.nn.Module, x: torch.Tensor, shares: str) -> None:
+    with torch.no_grad():
+        assert caveats.subnormal_shares(workload_of(model, input=x)) == shares
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ import pytest
 import torch
 from torch._inductor.exc import CppCompileError
 from torch._inductor.utils import fresh_cache
-from torch.utils._filelock import FileLock
 
-from demo.backend import compilation
-from demo.core.measurement import Compilation
+from demo.backend import compilation, compile_cache
+from demo.core.measurement import Compilation, CudaGraphs
 from demo.core.options import RunSpec
 
 SPEC = RunSpec("shapes-vit", "image-classification")
@@ -94,7 +93,7 @@ def empty_cache(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(compilation, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * PROBE_SECONDS))
     monkeypatch.setattr(torch._dynamo.callback_handler, "start_callbacks", [])
     monkeypatch.setattr(torch._dynamo.callback_handler, "clear", lambda: None)  # by a reset, as after each run
-    compilation.use_empty_cache(tmp_path)
+    compile_cache.use_empty_cache(tmp_path)
     compilation.separate_instructions()
 
 
@@ -177,18 +176,18 @@ def test_an_error_is_shown_by_its_cause(error: Exception, says: str) -> None:
 @pytest.mark.parametrize(
     ("recorded", "skips", "use"),
     [
-        (True, 0, "used"),
-        (True, 1, "used in part: graphs that inductor left out: 1, inductor gave no reason"),
-        (False, 0, "not used: inductor recorded none and gave no reason"),
-        (False, 1, "not used: inductor gave no reason"),
+        (True, 0, CudaGraphs("used", "kernels outside of them were not counted")),
+        (True, 1, CudaGraphs("used in part", "graphs that inductor left out: 1, inductor gave no reason")),
+        (False, 0, CudaGraphs("skipped", "inductor recorded none and gave no reason")),
+        (False, 1, CudaGraphs("skipped", "inductor gave no reason")),
     ],
 )
-def test_cuda_graphs_are_used_or_skipped(recorded: bool, skips: int, use: str, monkeypatch) -> None:
+def test_cuda_graphs_are_used_or_skipped(recorded: bool, skips: int, use: CudaGraphs, monkeypatch) -> None:
     log = compilation.CompileLog()
     monkeypatch.setattr(compilation, "cuda_graph_recordings", lambda: 2 * recorded)
     compilation.counters["inductor"]["cudagraph_skips"] = skips
     spec = dataclasses.replace(SPEC, mode="reduce-overhead")
-    assert log.compilation(spec, torch.device("cuda"), 1.0).cudagraphs == use
+    assert log.compilation(spec, torch.device("cuda"), 1.0).cuda_graphs == use
 
 
 def test_recordings_of_cuda_graphs_are_counted_down_their_trees(monkeypatch) -> None:
@@ -201,40 +200,7 @@ def test_recordings_of_cuda_graphs_are_counted_down_their_trees(monkeypatch) -> 
     assert compilation.cuda_graph_recordings() == 6
 
 
-WHOLE = b"\x7fELF" + bytes(36) + (64).to_bytes(8, "little") + bytes(10) + b"\x40\0\1\0\0\0" + bytes(64)
-"""A library of one section, whose table follows the header of 64 bytes."""
 KEY = "c" + 51 * "a"
-
-
-@pytest.fixture
-def entry(tmp_path) -> Path:
-    """The place of a kernel's library in an inductor cache, beside its source."""
-    for name in ("aa", "locks"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "aa" / f"{KEY}.main.cpp").write_text("int kernel;")
-    return tmp_path / "aa" / f"{KEY}.main.so"
-
-
-@pytest.mark.parametrize(
-    ("content", "stays"),
-    [(WHOLE, True), (b"", False), (WHOLE[:-1], False), (bytes(len(WHOLE)), False)],
-    ids=["whole", "empty", "cut off", "zeros"],
-)
-def test_a_library_of_a_killed_compile_is_removed(content: bytes, stays: bool, entry: Path, tmp_path) -> None:
-    entry.write_bytes(content)
-    left = {"aa", entry.name, f"{KEY}.main.cpp"} if stays else set()
-    assert compilation.remove_unfinished(tmp_path) == left
-    assert entry.exists() == entry.with_suffix(".cpp").exists() == stays
-
-
-def test_a_library_in_the_making_stays(entry: Path, tmp_path) -> None:
-    entry.with_name(".123.tmp").touch()  # a draft of another process
-    entry.touch()
-    with FileLock(tmp_path / "locks" / f"{KEY}.lock"):
-        assert entry.name in compilation.remove_unfinished(tmp_path)
-    assert entry.exists() and entry.with_name(".123.tmp").exists()
-
-
 LIBRARY, PROBE = f"{KEY}.main.so", f"{KEY}.so"
 
 

@@ -18,7 +18,7 @@ from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.backend.tasks.own_model import OwnModel
 from demo.backend.workload import Variant, Variants
-from demo.core.measurement import Measurement
+from demo.core.measurement import CudaGraphs, Measurement, Profile
 from demo.core.options import RunSpec
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -42,6 +42,45 @@ def test_a_trace_of_a_real_gpu_is_summed_up(monkeypatch) -> None:
     first = profile.longest[0]
     assert (first.name, first.launches) == ("ampere_sgemm_32x32_sliced1x4_tn", 3 / 3)
     assert (first.seconds, first.share) == pytest.approx((1.302e-3 / 3, 0.2449), rel=1e-3)
+
+
+COPY = "void at::native::multi_tensor_apply_kernel<UnaryOpFunctor<float>, at::native::Copy<float, float>>(T1, T2)"
+ALONE, REPLAYED = {"correlation": 1}, {"correlation": 2}
+
+
+def profile_of(*kernels: tuple[str, dict[str, int]]) -> Profile:
+    """The profile of three calls. `kernels`: name and arguments of each, as in a trace of torch 2.13."""
+    mark = {"ph": "X", "cat": "user_annotation", "name": "worth compiling: compiled", "ts": 0, "dur": 9e9}
+    launches = [("cudaLaunchKernel", ALONE), ("cudaGraphLaunch", REPLAYED)]
+    events = [mark, *({"cat": "cuda_runtime", "name": name, "args": args} for name, args in launches)]
+    events += [{"cat": "kernel", "name": name, "args": args} for name, args in kernels] * profiling.CALLS
+    return profiling.summary([{"ph": "X", "ts": 1, "dur": 1} | event for event in events], "compiled")
+
+
+@pytest.mark.parametrize(
+    ("kernels", "state"),
+    [
+        ([("a", REPLAYED), ("b", REPLAYED)], "used"),
+        ([("a", {"correlation": 7, "graph node id": 3})], "used"),
+        ([(COPY, ALONE), ("a", REPLAYED)], "used"),
+        ([("a", REPLAYED), ("b", ALONE)], "used in part"),
+        ([("a", {"correlation": 1, "graph node id": 0})], "used in part"),
+        ([("a", {})], "used in part"),
+    ],
+    ids=["by a replay", "as a graph's node", "inputs copied", "one outside", "no node", "launch unknown"],
+)
+def test_graphs_are_used_if_all_kernels_are_in_them(kernels: list[tuple[str, dict[str, int]]], state: str) -> None:
+    assert CudaGraphs("used", "not counted").with_counts(profile_of(*kernels)).state == state
+
+
+def test_kernels_outside_of_graphs_are_counted_by_call() -> None:
+    reason = CudaGraphs("used").with_counts(profile_of(("a", REPLAYED), ("b", ALONE), ("c", ALONE))).reason
+    assert reason == "of 3 kernels a call 2 are launched outside of them"
+
+
+@pytest.mark.parametrize("known", [CudaGraphs("not asked"), CudaGraphs("skipped", "why")])
+def test_a_profile_leaves_graphs_that_were_not_used_alone(known: CudaGraphs) -> None:
+    assert known.with_counts(profile_of(("a", ALONE))) == known
 
 
 class Small(torch.nn.Module):

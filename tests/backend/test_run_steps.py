@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import subprocess
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,6 +39,7 @@ from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.options import PUBLISHED_CALLS, BadInput, RunSpec
 from demo.core.progress import PHASES
+from demo.core.quality import quality
 from demo.core.result import RunResult
 
 LOAD, COMPILED, ELSEWHERE = models.load_model, compile_model.apply_compile, first_call.measure_elsewhere
@@ -154,6 +156,48 @@ def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch) ->
     assert "no throughput" in warnings and "no parity" in warnings
     assert "The profiler gave nothing: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES." in warnings
     assert result.roofline.operations > 0
+
+
+@pytest.mark.parametrize("at_warm_up", [False, True], ids=["in turns", "at eager's second warm-up"])
+def test_models_that_do_not_fit_together_are_timed_apart(at_warm_up: bool, monkeypatch) -> None:
+    """Without the noise floor, and rough."""
+    full = Mock(side_effect=torch.OutOfMemoryError("made up"))
+    warm_ups = iter([timing.warm_up, timing.warm_up, full if at_warm_up else timing.warm_up])
+    monkeypatch.setattr(timing, "warm_up", lambda *given, **more: next(warm_ups)(*given, **more))
+    monkeypatch.setattr(timing, "time_interleaved", full)
+    result = result_of()
+    assert is_whole(result) and full.call_count == 1
+    assert "separate" in [one.key for one in result.caveats]
+    assert not result.interleaved and result.speedup.control is None
+    assert quality(result).mark == "rough"
+
+
+def test_a_model_that_does_not_fit_alone_is_out_of_memory(monkeypatch) -> None:
+    for step in ("time_interleaved", "time_alone"):
+        monkeypatch.setattr(timing, step, Mock(side_effect=torch.OutOfMemoryError("made up")))
+    assert result_of().status == "out_of_memory"
+
+
+def test_nothing_of_compiled_is_left_when_eager_is_timed_alone(monkeypatch) -> None:
+    """A package frees its weights on the GPU with the last reference to it."""
+    made, alive, real = [], [], timing.time_alone
+
+    class Compiled:
+        def __init__(self, model: Any) -> None:
+            self.model = model
+            made.append(weakref.ref(self))
+
+        def __call__(self, **batch: Any) -> Any:
+            return self.model(**batch)
+
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError("made up")  # a new one: a kept one holds the frames that it went through
+
+    monkeypatch.setattr(compile_model, "apply_compile", lambda *asked: Compiled(own_workload.without_inductor(*asked)))
+    monkeypatch.setattr(timing, "time_interleaved", full)
+    monkeypatch.setattr(timing, "time_alone", lambda *given: alive.append(made[0]() is not None) or real(*given))
+    assert result_of().status == "ok"
+    assert alive == [True, False]
 
 
 def test_the_guides_recipe_reports_its_progress(monkeypatch) -> None:

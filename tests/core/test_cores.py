@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.core import cores
+from demo.core import cgroup, cores
 from demo.core.cores import Reading, whole_cores_left
 
 
@@ -20,7 +20,7 @@ def stat(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(cores, "PROC_STAT", file)
     monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: {1, 2})
     monkeypatch.setattr(cores.os, "sysconf", lambda _: 100)
-    monkeypatch.setattr(cores, "_quota", lambda: math.inf)
+    monkeypatch.setattr(cgroup, "cpu_quota", lambda: math.inf)
     return file
 
 
@@ -34,7 +34,7 @@ def test_the_usable_cores_are_read_with_steal(stat: Path) -> None:
 def test_under_a_quota_nothing_is_known_of_others(stat: Path, monkeypatch) -> None:
     stat.write_text("cpu1 10 20 30 400 50 6 7 77 0 0\n")
     assert cores.sample() is not None
-    monkeypatch.setattr(cores, "_quota", lambda: 1.5)
+    monkeypatch.setattr(cgroup, "cpu_quota", lambda: 1.5)
     assert cores.sample() is None
 
 
@@ -102,14 +102,8 @@ def test_this_programs_other_processes_are_no_others(app: str, seconds: float, t
     assert cores._relatives_seconds() == seconds
 
 
-@pytest.mark.parametrize(
-    ("said", "whole"),
-    [(None, 6), ("max 100000", 6), ("400000 100000", 4), ("150000 100000", 1), ("50000 100000", 1)],
-    ids=["no container", "no limit", "four", "one and a half", "half a core"],
-)
-def test_a_quota_counts_in_whole_cores(said: str | None, whole: int, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize(("quota", "whole"), [(math.inf, 6), (4.0, 4), (1.5, 1), (0.5, 1)])
+def test_a_quota_counts_in_whole_cores(quota: float, whole: int, monkeypatch) -> None:
     monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
-    monkeypatch.setattr(cores, "QUOTA", tmp_path / "cpu.max")
-    if said is not None:
-        cores.QUOTA.write_text(f"{said}\n")
+    monkeypatch.setattr(cgroup, "cpu_quota", lambda: quota)
     assert cores.usable_cores() == whole

@@ -51,3 +51,24 @@ def test_letters_stay(text: str) -> None:
 @pytest.mark.parametrize("hidden", "\u202e\u2066\u200b\ufeff\x1b\x9b\x00\u2028\u200d\U000e0041", ids=ascii)
 def test_what_misleads_a_reader_is_replaced(hidden: str) -> None:
     assert fmt.printable(f"cat{hidden}s") == "cat\N{REPLACEMENT CHARACTER}s"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u06cc\u200c\u062e",
+        "\u094d\u200d\u092f",
+        "\U0001f469\u200d\U0001f4bb",
+        "\u2764\ufe0f\u200d\U0001f525",
+    ],
+    ids=["Persian", "Hindi", "emoji", "emoji with a variation"],
+)
+def test_joiners_of_scripts_and_emoji_stay(text: str) -> None:
+    assert fmt.printable(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["a\u200db", "\u0430\u200c\u0431", "\u200d", "\u0645\u200c\u200c", " \u200d"], ids=ascii
+)
+def test_joiners_that_join_nothing_are_shown(text: str) -> None:
+    assert "\N{REPLACEMENT CHARACTER}" in fmt.printable(text)

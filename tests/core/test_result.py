@@ -205,7 +205,7 @@ SAMPLES = (
     failed_result(),
     text_result(),
     ok_result(predictions={"eager": BOXES, "compiled": BOXES}),
-    ok_result(predictions={"eager": SEGMENTS}),
+    ok_result(predictions={"eager": SEGMENTS}, interleaved=False),
     ok_result(environment=None, parity=Parity("differ", None, "NaN.", {})),
 )
 

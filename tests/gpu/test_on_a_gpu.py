@@ -12,6 +12,7 @@ import torch
 from demo.backend import compilation, gpu_check, machine_probe, profiling, timing, torch_settings, workload
 from demo.backend.monitor import Observer
 from demo.core import catalog, refusals
+from demo.core.measurement import CudaGraphs
 from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import RunResult
@@ -154,13 +155,13 @@ def test_a_compile_on_the_gpu_agrees_with_eager() -> None:
 def test_a_text_model_writes_the_same_with_cuda_graphs() -> None:
     result = run(spec_of("shapes-gemma", prompt=catalog.PROMPT, mode="reduce-overhead", profile="off"))
     assert result.status == "ok", result.failure
-    assert result.compilation.cudagraphs == "used" and result.compilation.recompiles_while_timing == 0
+    assert result.compilation.cuda_graphs.state == "used" and result.compilation.recompiles_while_timing == 0
     assert result.predictions["eager"].text == result.predictions["compiled"].text != ""
     assert result.parity.verdict == "match"
 
 
 def test_the_memory_of_a_cuda_graph_is_not_eagers() -> None:
     plain, graphs = (run(spec_of(batch_size=8, mode=mode)) for mode in ("default", "reduce-overhead"))
-    assert graphs.compilation.cudagraphs == "used"
+    assert graphs.compilation.cuda_graphs == CudaGraphs("used")
     assert graphs.compiled.peak_memory_bytes > 0.5 * plain.compiled.peak_memory_bytes
     assert 0.8 < graphs.eager.peak_memory_bytes / plain.eager.peak_memory_bytes < 1.25

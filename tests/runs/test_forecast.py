@@ -1,14 +1,16 @@
 """The forecast: from earlier runs of the same, else roughly by size; and what is known to be pointless here."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 from support import samples
-from support.samples import ENVIRONMENT, failed_result, ok_result
+from support.samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core import catalog
 from demo.core.options import TEXT_GENERATION, RunSpec
-from demo.runs.forecast import Forecast, SweepForecast, forecast, forecast_sweep, on_this_machine
+from demo.core.result import RunResult
+from demo.runs.forecast import Forecast, SweepForecast, forecast, forecast_sweep, memory_doubt, on_this_machine
 
 VIT = catalog.find("google/vit-base-patch16-224")
 CPU_SPEC = RunSpec("shapes-vit", "image-classification", device="cpu")
@@ -20,6 +22,60 @@ def test_the_median_of_the_newest_runs_of_the_same_counts() -> None:
     earlier = [other, *took, failed_result(spec=CPU_SPEC)]
     assert forecast(CPU_SPEC, None, earlier) == Forecast(12, 5)
     assert forecast(dataclasses.replace(CPU_SPEC, repeats=5), None, earlier) == Forecast(5 * 12, 5)
+
+
+GB = 10**9
+
+
+def run_of(peak: float, **changes: Any) -> RunResult:
+    """A run on a CPU whose compiled model needed `peak` bytes."""
+    sides = {"eager": measurement(0.002, peak=1), "compiled": measurement(0.001, peak=int(peak))}
+    return ok_result(**{"spec": CPU_SPEC, **sides, **changes})
+
+
+FULL = failed_result(spec=CPU_SPEC, status="out_of_memory", environment=ENVIRONMENT)
+OTHER_CPU = dataclasses.replace(ENVIRONMENT, device_name="Another CPU")
+
+
+@pytest.mark.parametrize(
+    ("stored", "doubt"),
+    [
+        ([run_of(9 * GB), run_of(10 * GB), run_of(1 * GB)], "runs with these settings needed 9.00 GB, and the machine"),
+        ([run_of(9 * GB, environment=OTHER_CPU)], "runs with these settings needed 9.00 GB"),
+        ([run_of(9 * GB, spec=dataclasses.replace(CPU_SPEC, text=("a cat",)))], "runs with these settings needed"),
+        ([run_of(7 * GB), run_of(20 * GB), run_of(1 * GB)], ""),
+        ([run_of(9 * GB, spec=dataclasses.replace(CPU_SPEC, batch_size=64))], ""),
+        ([FULL, run_of(1 * GB)], "the last run with these settings ran out of memory here"),
+        ([failed_result(spec=CPU_SPEC), FULL], "the last run with these settings ran out of memory here"),
+        ([run_of(1 * GB), FULL], ""),
+        ([dataclasses.replace(FULL, environment=OTHER_CPU)], ""),
+        ([], ""),
+    ],
+    ids=[
+        "the median", "elsewhere", "another text", "fits", "another batch", "out of memory", "before a failure",
+        "fitted since", "out of memory elsewhere", "nothing stored",
+    ],
+)  # fmt: skip
+def test_what_will_not_fit_in_8_gb(stored: list[RunResult], doubt: str) -> None:
+    machine = dataclasses.replace(samples.MACHINE, memory_bytes=8 * GB)
+    found = memory_doubt(CPU_SPEC, catalog.find("shapes-vit"), stored, machine)
+    assert (doubt in found and found.startswith("It will not fit: ")) if doubt else found == ""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "memory", "doubt"),
+    [
+        ("float32", 8 * GB, "It will not fit: its weights alone take 10.0 GB, and the GPU has 8.00 GB."),
+        ("bfloat16", 8 * GB, ""),
+        ("float32", 16 * GB, ""),
+        ("float32", None, ""),
+    ],
+)
+def test_without_a_run_the_weights_alone_tell(dtype: str, memory: int | None, doubt: str) -> None:
+    gemma = catalog.find("google/gemma-2b")
+    spec = RunSpec(gemma.id, gemma.task, device="cuda", prompt="a cat", dtype=dtype)
+    machine = dataclasses.replace(samples.MACHINE, gpu="Tesla T4", gpu_memory_bytes=memory)
+    assert memory_doubt(spec, gemma, [], machine) == doubt
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import torch
 from transformers import StaticCache
 from transformers.cache_utils import StaticLayer
 
+from ...core.caveat import Caveat
 from ...core.measurement import Pair
 from ...core.options import BadInput, RunSpec
 from ...core.outputs import Predictions
@@ -205,7 +206,8 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
     else:  # random weights: a token for the beginning, each word and each mark
         ids = torch.arange(1 + len(re.findall(r"\w+|[^\w\s]", spec.prompt))).remainder(config.vocab_size).unsqueeze(0)
     _check_length(config, ids.shape[1], spec)
-    workload = TextWorkload(spec, device, loaded.model, loaded, ids, caveats=loaded.caveats)
+    caveats = [*loaded.caveats, *misplaced_marks(loaded, ids[0].tolist())]
+    workload = TextWorkload(spec, device, loaded.model, loaded, ids, caveats=caveats)
     _check_cache(workload)
     return workload
 
@@ -239,6 +241,23 @@ def _check_cache(workload: TextWorkload) -> None:
             f"{name} does not write token by token over a static cache of keys and values ({why}), so it is not timed "
             f"here; {failures.OTHER}."
         )
+
+
+def misplaced_marks(loaded: models.LoadedModel, ids: list[int]) -> list[Caveat]:
+    """Returns caveats for a prompt that begins with two beginnings of a text, or ends with the end of one.
+
+    Blanks before and behind do not count. `ids`: the prompt's tokens.
+    """
+    tokenizer = loaded.tokenizer
+    if tokenizer is None:
+        return []
+    found, read = [], [one for one in ids if tokenizer.decode([one]).strip()]
+    if read[:2] == [tokenizer.bos_token_id] * 2:
+        found.append(Caveat("bos_twice", {"mark": tokenizer.bos_token}))
+    ends = getattr(loaded.model.generation_config, "eos_token_id", None)  # a list for models with an end of a turn
+    if len(read) > 1 and read[-1] in {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}:
+        found.append(Caveat("eos_at_end", {"mark": tokenizer.decode(read[-1:]).strip()}))
+    return found
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:

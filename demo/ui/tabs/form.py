@@ -1,6 +1,7 @@
 """The form of a run: its fields and notes, how one field changes others, and how the values become a `RunSpec`."""
 
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -210,8 +211,8 @@ def doubts(spec: RunSpec) -> list[str]:
     return sentences
 
 
-def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, spec: RunSpec, query: str) -> Markup:
-    """Returns as HTML how long a run will take, and which settings are useless. A button copies the link `query`."""
+def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Sequence[str], query: str) -> Markup:
+    """Returns as HTML how long a run will take, and the `doubts`, in sentences. A button copies the link `query`."""
     text, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
         text = f"About {fmt.rounded_duration(expected.seconds)}"
@@ -219,7 +220,7 @@ def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, spec: Run
         if not expected.runs and checkpoint is not None:
             basis = f"rough estimate from {fmt.parameters(checkpoint.parameters)} parameters"
             basis += ", download not counted" if needs_download(checkpoint) else ""
-    return render("results.forecast", text, basis, doubts(spec), query)
+    return render("results.forecast", text, basis, doubts, query)
 
 
 # ---- the components

@@ -122,7 +122,7 @@ def _scope(rows: Sequence[PublishedRow], drawn: int) -> str:
     if drawn < len(rows):
         scope += f" The first chart shows {first.gpu} at batch {first.batch_size} alone, mode {first.mode}."
     if any(row.weights == "random" for row in rows):
-        scope += " This project's own rows have random weights: latency does not depend on their values."
+        scope += " This project's own rows have random weights, on whose values latency mostly does not depend."
     return scope
 
 

@@ -177,10 +177,12 @@ class RunTab(WorkView):
             spec = forms.read_spec(fields)
         except BadInput as error:
             return render("results.no_forecast", str(error))
-        query, (spec, earlier) = links.query(spec), self._here(spec)
+        query, spec, stored = links.query(spec), on_machine(spec, machine), self._stored_runs()
         if problem_here := refusal(spec, machine):
             return render("results.no_forecast", problem_here)
-        return forms.forecast(forecast.forecast(spec, checkpoint, earlier), checkpoint, spec, query)
+        expected = forecast.forecast(spec, checkpoint, forecast.on_this_machine(stored, machine, spec.device))
+        doubts = [forecast.memory_doubt(spec, checkpoint, stored, machine), *forms.doubts(spec)]
+        return forms.forecast(expected, checkpoint, list(filter(None, doubts)), query)
 
     def _here(self, spec: RunSpec) -> tuple[RunSpec, list[RunResult]]:
         """Returns `spec` as it runs on this machine, and the stored runs on its device here, newest first."""
@@ -188,10 +190,12 @@ class RunTab(WorkView):
         if machine is None:
             return spec, []
         spec = on_machine(spec, machine)
+        return spec, forecast.on_this_machine(self._stored_runs(), machine, spec.device)
+
+    def _stored_runs(self) -> list[RunResult]:
+        """Returns the newest stored runs; [] if they cannot be read."""
         stored = result_or_error(lambda: self.history.all(limit=MAX_RUNS))
-        if isinstance(stored, Exception):
-            return spec, []
-        return spec, forecast.on_this_machine(stored, machine, spec.device)
+        return [] if isinstance(stored, Exception) else stored
 
     def _settle(
         self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request

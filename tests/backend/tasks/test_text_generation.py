@@ -195,6 +195,37 @@ def test_a_long_text_is_decoded_in_short_parts() -> None:
     assert as_text(tokenizer, [7] * 500).pieces == ("ab",) * 500 and max(lengths) == 2
 
 
+@pytest.mark.parametrize(
+    ("kind", "prompt", "ends", "marks"),
+    [
+        ("llama", "<s>a cat.", 2, [("bos_twice", "<s>")]),
+        ("llama", " <s> a cat.", 2, [("bos_twice", "<s>")]),
+        ("llama", "a cat.</s>", 2, [("eos_at_end", "</s>")]),
+        ("llama", "<s>a cat.</s>\n", None, [("bos_twice", "<s>"), ("eos_at_end", "</s>")]),
+        ("gpt2", f"a cat.{tiny_text.END}\n", 256, [("eos_at_end", tiny_text.END)]),
+        ("llama", "a cat", [2, "last"], [("eos_at_end", "t")]),
+        ("gpt2", tiny_text.END, 256, []),
+        ("gpt2", f"{tiny_text.END}a cat.", 256, []),
+        ("llama", "a cat.</s> a dog.", 2, []),
+        ("llama", "a cat.", 2, []),
+    ],
+    ids=[
+        "a doubled beginning", "behind a blank", "an end", "a chat's template", "before a line's end",
+        "the end of a turn", "a mark alone", "a beginning that nobody adds", "an end within", "no mark",
+    ],
+)  # fmt: skip
+def test_a_misplaced_mark_in_a_prompt_has_a_caveat(kind, prompt, ends, marks, folder):
+    workload = load(folder / kind, prompt=prompt)
+    ids = workload.ids[0].tolist()
+    workload.model.generation_config.eos_token_id = [2, ids[-1]] if isinstance(ends, list) else ends
+    found = text_generation.misplaced_marks(workload.loaded, ids)
+    assert [(caveat.key, caveat.values["mark"]) for caveat in found] == marks
+
+
+def test_a_misplaced_mark_is_in_the_runs_caveats(folder: Path) -> None:
+    assert [caveat.key for caveat in load(folder / "llama", prompt="<s>a cat.").caveats] == ["bos_twice"]
+
+
 # What is refused
 
 

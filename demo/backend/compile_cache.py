@@ -1,0 +1,109 @@
+"""Inductor's compile cache on disk: an empty one for a run, and the removal of entries that cannot be used.
+
+A killed process, a full disk or a power cut leaves such entries. Inductor would load them, or fail at each compile.
+"""
+
+import contextlib
+import json
+import os
+import re
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch._inductor.runtime.cache_dir_utils import cache_dir
+from torch.utils._filelock import FileLock
+
+from ..core.caveat import Caveat
+from . import compilation, failures
+
+T = TypeVar("T")
+_KEY = re.compile(r"\bc[a-z2-7]{51}")
+"""The name of an entry: "c" and a checksum. Its files are in the folder of the checksum's first two letters."""
+_HEADER_FAILED = re.compile("PCH file|reading precompiled header|internal compiler error")
+"""GCC's words about a precompiled header that is cut off or overwritten."""
+
+
+def use_empty_cache(folder: Path) -> None:
+    """Makes `folder` the compile cache of this process. Call it before the process compiles anything."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+    os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
+    torch._inductor.utils.clear_caches()
+
+
+def remove_unfinished(folder: Path) -> tuple[set[str], int]:
+    """Removes unfinished libraries and damaged JSON from `folder`, inductor's cache.
+
+    Returns the names of all files that remain, with those of their folders, since Triton names a kernel's folder by its
+    hash, and the number of files removed. A locked library stays: another process
+    is linking it. Of the other files, damaged ones are found when a compile fails: see `heal`.
+    """
+    files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
+    removed = 0
+    for file in files:
+        with contextlib.suppress(OSError):
+            if not _is_whole(file):
+                with FileLock(folder / "locks" / f"{file.name.partition('.')[0]}.lock", timeout=0):
+                    file.unlink()
+                    file.with_suffix(".cpp").unlink(missing_ok=True)
+                removed += 1
+    return {name for file in files if file.exists() for name in (file.name, file.parent.name)}, removed
+
+
+def _is_whole(file: Path) -> bool:
+    """Returns False for a library (64-bit ELF, Linux) without its section table, and for JSON that cannot be read."""
+    if file.suffix in (".json", ".best_config"):
+        with contextlib.suppress(ValueError):
+            return json.loads(file.read_bytes()) is not None
+        return False
+    if file.suffix not in (".so", ".cubin") or sys.platform != "linux":
+        return True
+    with file.open("rb") as library:
+        head = library.read(64)
+    # Linkers write the section table last.
+    sections, entry, count = (int.from_bytes(head[at:end], "little") for at, end in ((40, 48), (58, 60), (60, 62)))
+    return head.startswith(b"\x7fELF") and sections + entry * count <= file.stat().st_size
+
+
+def heal_and_retry(compile_model: Callable[[set[str]], T], folder: Path, tell: Callable[[Caveat], None]) -> T:
+    """Returns what `compile_model` returns. If damaged entries of the compile cache make it fail, calls it once more.
+
+    `folder`: inductor's cache. `compile_model` gets the names of its files. `tell` gets caveats about what was done.
+    """
+    cached, removed = remove_unfinished(folder)
+    if removed:
+        tell(Caveat("cache_healed", {"count": removed}))
+    try:
+        return compile_model(cached)
+    except Exception as error:
+        if failures.is_out_of_memory(error) or (healed := heal(error, folder, cached)) is None:
+            raise
+        tell(healed)
+    compilation.reset_compiler()
+    return compile_model(remove_unfinished(Path(cache_dir()))[0])
+
+
+def heal(error: BaseException, folder: Path, cached: Collection[str]) -> Caveat | None:
+    """Removes the entries of `folder`, inductor's cache, that a compile's error names. Returns a caveat about it.
+
+    Returns None if none of them was there before (`cached`, names of files): then the cache is not at fault.
+    If an entry cannot be removed, a new, empty folder becomes the compile cache of this process.
+    """
+    text = "".join(traceback.format_exception(error))
+    entries = [file for key in set(_KEY.findall(text)) for file in (folder / key[1:3]).glob(f"{key}*")]
+    headers = folder.glob("precompiled_headers/*.gch") if _HEADER_FAILED.search(text) else ()
+    damaged = [*headers, *(entry for entry in entries if entry.name in cached)]
+    if not damaged:
+        return None
+    try:
+        for entry in {*damaged, *entries}:
+            entry.unlink(missing_ok=True)
+    except OSError as refused:
+        use_empty_cache(Path(tempfile.mkdtemp(prefix="cache-")))
+        return Caveat("cache_replaced", {"reason": refused.strerror})
+    torch._inductor.utils.clear_caches()
+    return Caveat("cache_healed", {"count": len({*damaged, *entries})})

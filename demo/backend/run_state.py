@@ -1,0 +1,78 @@
+"""What a run knows so far: its job and result, the model, and the caveats. Its steps are in `run_steps`."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..core.caveat import Caveat, note
+from ..core.measurement import Compilation
+from ..core.options import RunSpec
+from ..core.result import RunResult
+from . import caveats, compilation, effects, profiling
+from .messages import Events, Job
+from .monitor import Observer
+from .workload import Variants, Workload
+
+
+class RunState:
+    workload: Workload
+    variants: Variants
+    observer: Observer
+
+    def __init__(self, job: Job, events: Events, import_seconds: float | None = None) -> None:
+        """`import_seconds`: seconds from the start of this process until its imports were done; None if unknown."""
+        self.job, self.events, self.import_seconds = job, events, import_seconds
+        self.phase = "load"
+        self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
+        self.caveats: list[Caveat] = []
+        self.unsettled: list[str] = []
+        """Those of "eager" and "compiled" whose last three warm-up calls still differed by more than 10 %."""
+        self.log = compilation.CompileLog()
+        self.events_before_timing = 0
+        self.first_compilation: Compilation | None = None
+        """Facts of the first compile, stored before the second; of a package, once it is loaded. Before that, None."""
+        self.effects = effects.Effects()
+        """What an eager call does besides computing its outputs."""
+        self.package: Path | None = None
+        """AOTInductor's file, once it is built or loaded; always None unless the compiler is "aot"."""
+        self.eager_outputs: Any = None
+        """Outputs of one eager call before the compile, cloned, because later calls may overwrite them."""
+        self.fit_together = True
+        """Whether eager and compiled fit in memory together, as far as the calls so far tell."""
+        self.compiled_outputs: Any = None
+        """Outputs of a compiled model that was dropped before eager was timed; else None."""
+        self.eager_peak: profiling.Peak | None = None
+        """Eager's peak memory on a GPU, measured before the compile, which would add to it; None on a CPU."""
+
+    @property
+    def spec(self) -> RunSpec:
+        """The job's spec. After `load` its device is "cpu" or "cuda", never "auto"."""
+        return self.result.spec
+
+    def result_so_far(self) -> RunResult:
+        noise = [*caveats.of_cuda_graphs(self.result), *caveats.of_noise(self.result, self.unsettled)]
+        # What was busy before the timing may contradict what was busy in it.
+        known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
+        return replace(self.result, caveats=(*known, *noise))
+
+    def enter(self, phase: str, fraction: float, **more: Any) -> None:
+        self.phase = phase
+        self.events.progress(phase, fraction, **more)
+
+    def keep(self, **fields: Any) -> None:
+        self.result = replace(self.result, **fields)
+
+    def add_to(self, part: str, **fields: Any) -> None:
+        """Sets fields of one part of the result, such as "environment". Does nothing if the result lacks the part."""
+        if (value := getattr(self.result, part)) is not None:
+            self.keep(**{part: replace(value, **fields)})
+
+    @contextlib.contextmanager
+    def tolerate(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
+        """Turns an exception in the `with` block into a caveat of `lost` (what is missing) and the error's message."""
+        try:
+            yield
+        except Exception as error:
+            self.caveats.append(note(f"{lost}: {compilation.first_line(error)}."))

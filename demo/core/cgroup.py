@@ -1,0 +1,70 @@
+"""The cores and the memory that control groups leave this process: those of containers, systemd and batch systems.
+
+Groups are nested, and the tightest limit of a group and of those around it holds. Versions 1 and 2 are read. Without
+control groups, as on macOS, there is no limit.
+"""
+
+import contextlib
+import math
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+ROOT, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def cpu_quota() -> float:
+    """Returns how many cores' time this process may use: 1.5; infinity without a limit."""
+    quotas = [math.inf]
+    for group in _groups("cpu"):
+        with contextlib.suppress(OSError, ValueError):  # version 2: '150000 100000', or 'max 100000'
+            quota, period = (group / "cpu.max").read_text().split()
+            quotas.append(int(quota) / int(period))
+        if (allowed := _number(group / "cpu.cfs_quota_us")) is not None and allowed > 0:  # version 1; -1: no limit
+            quotas.append(allowed / (_number(group / "cpu.cfs_period_us") or 100_000))
+    return min(quotas)
+
+
+def memory_limit() -> float:
+    """Returns the bytes of memory that this process may use; infinity without a limit."""
+    return min((limit for limit, _ in _memory()), default=math.inf)
+
+
+def memory_left() -> float:
+    """Returns the bytes that this process can still get under the limits of its groups; infinity without a limit."""
+    return min((limit - used for limit, used in _memory()), default=math.inf)
+
+
+def _memory() -> Iterator[tuple[int, int]]:
+    """Yields (limit, used) of each group that has a limit. Cached files do not count: the kernel drops them."""
+    names = [("memory.max", "memory.current", "inactive_file ")]
+    names += [("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ")]
+    for group in _groups("memory"):
+        for limit_name, used_name, cached_name in names:
+            limit, used, cached = _number(group / limit_name), _number(group / used_name), 0
+            with contextlib.suppress(OSError, ValueError):
+                lines = (group / "memory.stat").read_text().splitlines()
+                cached = sum(int(line.split()[1]) for line in lines if line.startswith(cached_name))
+            if limit is not None:
+                yield limit, (used or 0) - cached
+
+
+def _groups(controller: str) -> Iterator[Path]:
+    """Yields the folders of this process's groups with `controller` ("cpu"), each from its own up to the outermost."""
+    mounts = {ROOT: PurePosixPath("/"), ROOT / controller: PurePosixPath("/")}
+    with contextlib.suppress(OSError, ValueError):
+        for line in OWN_GROUPS.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers:  # version 2; in a hybrid tree it has a folder of its own
+                mounts[ROOT] = mounts[ROOT / "unified"] = PurePosixPath(path)
+            elif controller in controllers.split(","):
+                mounts[ROOT / controller] = mounts[ROOT / controllers] = PurePosixPath(path)
+    for mount, own in mounts.items():
+        inside = PurePosixPath() if ".." in own.parts else own.relative_to("/")
+        yield from (mount / part for part in (inside, *inside.parents))
+
+
+def _number(file: Path) -> int | None:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):  # not there, or 'max'
+        return None
