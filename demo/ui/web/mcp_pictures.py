@@ -38,13 +38,13 @@ def install() -> None:
         def convert_strings_to_filedata(self, value: Any, filedata_positions: Any) -> Any:
             for (name,) in filedata_positions:
                 if value.get(name):
-                    value[name] = uploaded(value[name])
+                    value[name] = upload_value(value[name])
             return super().convert_strings_to_filedata(value, filedata_positions)
 
     gradio.mcp.GradioMCPServer = Server  # type: ignore[misc]
 
 
-def uploaded(given: str) -> Any:
+def upload_value(given: str) -> Any:
     """Returns a data URL unchanged, and an uploaded file, by path or address, as gradio describes it.
 
     Raises ValueError for anything else.
