@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from benchmarks import report
-from demo.backend.messages import Events, Job
+from demo.backend.messages import Events, WorkerJob
 from demo.backend.run_steps import Run
 from demo.core import catalog
 from demo.core.catalog import Checkpoint
@@ -57,7 +57,7 @@ def by_us(run: Run) -> Medians:
 def rounds(checkpoint: Checkpoint) -> list[tuple[Medians, Medians]]:
     """Ours, and the geometric mean of the loop's before and after."""
     spec = catalog.make_spec(checkpoint.id, weights="pretrained" if checkpoint.bundled else "random", device="cpu")
-    run = Run(Job(spec, str(PICTURE)), Events(io.StringIO()))
+    run = Run(WorkerJob(spec, str(PICTURE)), Events(io.StringIO()))
     run.load()
     run.compile(run.warm_up_eager())
     calls = run.variants.eager.call, run.variants.compiled.call

@@ -97,8 +97,8 @@ def serve() -> None:
     """What the server's process does: prints its address and the body of a run, then waits for its end."""
     from demo.runs.runner import Runner
     from demo.ui import api
-    from demo.ui.jobs import RunQueue
     from demo.ui.page import Page, launch
+    from demo.ui.run_queue import RunQueue
 
     runner = Runner(History(), spare=True, worker_module=QUICK)
     fields = dict(inspect.signature(api.make_benchmark(runner, RunQueue())).parameters)

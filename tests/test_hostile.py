@@ -34,8 +34,8 @@ from demo.core.options import OPTIONS, TASKS, BadInput, Option, RunSpec
 from demo.core.result_json import from_json
 from demo.store.history import History
 from demo.ui import api
-from demo.ui.jobs import RunQueue
 from demo.ui.page import Page
+from demo.ui.run_queue import RunQueue
 from demo.ui.web.gradio_workarounds import errors_as_sentences
 from tests.backend.test_models import CLASSIFY, CPU, VIT, change, changed_copy
 

@@ -16,7 +16,7 @@ from demo.core.result_json import dumps
 from demo.store import export, published
 from demo.store.history import History
 from demo.ui import api
-from demo.ui.jobs import RunQueue
+from demo.ui.run_queue import RunQueue
 from demo.ui.tabs import links
 
 FIXED = json.loads((Path(__file__).parent / "fixtures" / "interfaces.json").read_text())

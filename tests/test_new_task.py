@@ -74,7 +74,7 @@ from demo.present.script import script
 from demo.store import export
 from demo.store.history import History
 from demo.sweep import best_table
-from demo.ui.jobs import result_or_error
+from demo.ui.works import result_or_error
 from demo.ui.page import Page
 from demo.ui.tabs import form, links
 

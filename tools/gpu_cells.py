@@ -37,7 +37,7 @@ from torch._dynamo import utils as dynamo
 from torch._inductor.output_code import CompiledFxGraph
 
 from demo.backend import failures, models, profiling, timing
-from demo.backend.messages import Events, Job
+from demo.backend.messages import Events, WorkerJob
 from demo.backend.run_steps import Run
 from demo.backend.workload import Variant, Workload
 from demo.core import format as fmt
@@ -100,9 +100,9 @@ def _stop(*_: Any) -> None:
     raise _NotYet
 
 
-def _job(spec: RunSpec, image: Path) -> Job:
+def _job(spec: RunSpec, image: Path) -> WorkerJob:
     started_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Job(spec, str(image), id=uuid.uuid4().hex[:12], started_at=started_at)
+    return WorkerJob(spec, str(image), id=uuid.uuid4().hex[:12], started_at=started_at)
 
 
 class Alone(Run):

@@ -1,7 +1,7 @@
 """The worker, a process for one run: `python -m demo.backend EVENTS_FD`, started by `demo.runs.runner`.
 
-It imports torch and transformers, reports the machine, and reads one line from standard input: a `Job` as JSON. It
-answers with JSON lines on the pipe EVENTS_FD, to which no library prints, and ends after `refused` or `result`:
+It imports torch and transformers, reports the machine, and reads a `WorkerJob` as one line of JSON from standard input.
+It answers with JSON lines on the pipe EVENTS_FD, to which no library prints, and ends after `refused` or `result`:
 
     {"event": "ready", "machine": {...}}        once, before the job: a HostInfo
     {"event": "progress", "progress": {...}}    a Progress
@@ -20,7 +20,7 @@ from ..core import codec
 from ..core.options import BadInput
 from ..core.result_json import to_json
 from . import machine_probe
-from .messages import Events, Job
+from .messages import Events, WorkerJob
 from .run_steps import Run
 
 
@@ -35,7 +35,7 @@ def main() -> None:
         return
     Image.MAX_IMAGE_PIXELS = None  # `demo.core.images` has a stricter limit
     try:
-        result = Run(codec.from_plain(Job, json.loads(line)), events, import_seconds).execute()
+        result = Run(codec.from_plain(WorkerJob, json.loads(line)), events, import_seconds).execute()
     except BadInput as refusal:
         events.send("refused", message=str(refusal))
     else:

@@ -24,7 +24,7 @@ TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 
 
 @dataclass(frozen=True)
-class Job:
+class WorkerJob:
     """What the worker shall run: one line of JSON on its standard input."""
 
     spec: RunSpec

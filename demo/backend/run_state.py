@@ -11,7 +11,7 @@ from ..core.measurement import Compilation
 from ..core.options import RunSpec
 from ..core.result import RunResult
 from . import caveats, compilation, effects, profiling
-from .messages import Events, Job
+from .messages import Events, WorkerJob
 from .monitor import Observer
 from .workload import Variants, Workload
 
@@ -21,7 +21,7 @@ class RunState:
     variants: Variants
     observer: Observer
 
-    def __init__(self, job: Job, events: Events, import_seconds: float | None = None) -> None:
+    def __init__(self, job: WorkerJob, events: Events, import_seconds: float | None = None) -> None:
         """`import_seconds`: seconds from the start of this process until its imports were done; None if unknown."""
         self.job, self.events, self.import_seconds = job, events, import_seconds
         self.phase = "load"

@@ -20,8 +20,9 @@ from ..store import export, published
 from ..store.history import History
 from ..sweep import best_way, best_words
 from ..tasks.registry import BY_NAME
-from .jobs import BestSearch, RunQueue, Supervisor
+from .run_queue import RunQueue
 from .tabs.form import default_picture, uploaded_file
+from .works import BestSearch, Supervisor
 
 
 def _argument(name: str, annotation: Any, default: Any) -> Parameter:

@@ -12,8 +12,8 @@ from ..core.options import BadInput
 from ..runs.runner import Runner
 from ..store.history import History
 from . import api
-from .jobs import RunQueue, machine_of
 from .look.theme import CSS, HEAD, theme
+from .run_queue import RunQueue
 from .tabs import links
 from .tabs.best_pane import BestPane
 from .tabs.events import EVENT_OPTIONS
@@ -25,6 +25,7 @@ from .tabs.sweep_tab import SweepTab
 from .templates import render
 from .web import gradio_workarounds, mcp_pictures, uploads
 from .web.guard import Guard
+from .works import machine_of
 
 SPARE_THREADS = 40
 SESSIONS = 128

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from demo.backend import messages, timing
-from demo.backend.messages import Events, Job
+from demo.backend.messages import Events, WorkerJob
 from demo.backend.run_steps import Run
 from demo.backend.workload import Variant, Variants
 from demo.core.options import RunSpec
@@ -30,7 +30,7 @@ def test_updates_leave_between_blocks_only(seconds_between: float, sent: int, mo
     monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", seconds_between)
     calls, samples, sends = [], [], []  # the calls, and how many came before each sample and message
     pipe = SimpleNamespace(write=lambda text: sends.append(len(calls)), flush=lambda: None)
-    run: Any = Run(Job(SPEC), Events(pipe))
+    run: Any = Run(WorkerJob(SPEC), Events(pipe))
     clock = SimpleNamespace(time=lambda call: calls.append(call) or 0.001, now=lambda: 0.0)
     run.workload = SimpleNamespace(clock=clock)
     variant = Variant(lambda: None, [0.012] * 3, None)  # so long that a half block has 5 calls

@@ -13,7 +13,7 @@ from support.own_workload import workload_of
 from support.samples import measurement
 
 from demo.backend import profiling
-from demo.backend.messages import Events, Job
+from demo.backend.messages import Events, WorkerJob
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.backend.tasks.own_model import OwnModel
@@ -172,7 +172,7 @@ class Working(torch.nn.Module):
 def run(fake: FakeCuda) -> Run:
     """A run on the made-up GPU, up to its warm-up."""
     spec = RunSpec("shapes-vit", "image-classification", device="cuda")
-    run = Run(Job(spec), Events(io.StringIO()))
+    run = Run(WorkerJob(spec), Events(io.StringIO()))
     run.workload, run.observer = OwnModel(spec, GPU, Working(fake), {"x": torch.ones(1)}), Observer(GPU)
     return run
 

@@ -30,7 +30,7 @@ from demo.backend import (
     torch_settings,
 )
 from demo.backend.failures import CannotLoad
-from demo.backend.messages import Events, Job
+from demo.backend.messages import Events, WorkerJob
 from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.core import catalog, codec, cores
@@ -107,7 +107,9 @@ def test_a_gpus_libraries_are_loaded_before_eagers_first_call(monkeypatch) -> No
     order: list[str] = []
     monkeypatch.setattr(torch_settings, "load_gpu_libraries", lambda spec, device: order.append("libraries") or 0.5)
     monkeypatch.setattr(Tiny, "forward", Mock(side_effect=RuntimeError("the first call")))
-    run = Run(Job(catalog.make_spec("shapes-vit", device="cpu"), str(SCENE)), Events(io.StringIO()), import_seconds=3.0)
+    run = Run(
+        WorkerJob(catalog.make_spec("shapes-vit", device="cpu"), str(SCENE)), Events(io.StringIO()), import_seconds=3.0
+    )
     assert run.execute().failure is not None
     start = run.result.start_up
     assert order == ["libraries"] and (start.import_seconds, start.gpu_seconds) == (3.0, 0.5)
@@ -268,7 +270,7 @@ def test_a_job_has_the_threads_of_the_runs_that_it_joins(
 ) -> None:
     torch.set_num_threads(3 - threads)
     monkeypatch.setattr(cores, "free_cores", lambda since: free)
-    run = Run(Job(SPEC, str(SCENE), threads=threads, exactly=exactly), Events(io.StringIO()))
+    run = Run(WorkerJob(SPEC, str(SCENE), threads=threads, exactly=exactly), Events(io.StringIO()))
     refusal = pytest.raises(BadInput, match=r"timed with 2 threads; free cores now: 1\.")
     with contextlib.nullcontext() if used else refusal:
         run.load()
@@ -291,7 +293,7 @@ def test_the_later_start_is_measured_if_this_one_compiled(
     known: dict[str, Any], job: dict[str, Any], measured: bool, monkeypatch
 ) -> None:
     stream = io.StringIO()
-    run = Run(Job(SPEC, **job), Events(stream))
+    run = Run(WorkerJob(SPEC, **job), Events(stream))
     run.workload = SimpleNamespace(device=torch.device("cpu"))  # type: ignore[assignment]
     run.result = ok_result(compilation=Compilation(**{"first_call_seconds": 5.0, "cache": "cold", "graphs": 1} | known))
     sent: list[Any] = []
@@ -310,7 +312,7 @@ def test_the_later_start_is_measured_if_this_one_compiled(
 @pytest.mark.parametrize(("free", "keys"), [(2.0, ["busy_cores"]), (0.2, [])], ids=["quiet", "taken"])
 def test_cores_busy_before_the_timing_are_no_caveat_if_threads_lacked_cores_in_it(free: float, keys: list[str]) -> None:
     """ "1 of 2 is busy, 1 thread" contradicts fewer free cores than threads."""
-    run = Run(Job(SPEC), Events(io.StringIO()))
+    run = Run(WorkerJob(SPEC), Events(io.StringIO()))
     run.caveats = [Caveat("busy_cores", {"busy": 1, "cores": 2, "threads": 1})]
     run.result = ok_result(machine_states=(HostSample(1.0, None, None, free),))
     assert [one.key for one in run.result_so_far().caveats] == keys

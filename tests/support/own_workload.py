@@ -8,7 +8,7 @@ from unittest import mock
 import torch
 
 from demo.backend.compile_model import DYNAMIC
-from demo.backend.messages import Events, Job
+from demo.backend.messages import Events, WorkerJob
 from demo.backend.run_steps import Run
 from demo.backend.tasks.own_model import OwnModel
 from demo.backend.workload import Batch
@@ -33,4 +33,4 @@ def result_of(spec: RunSpec, picture: Path = SCENE, stream: io.StringIO | None =
     """Runs `spec` in this process; neither other programs nor what dynamo compiled before changes the result."""
     torch._dynamo.reset()
     with mock.patch.object(cores, "sample", lambda: None):
-        return Run(Job(spec, str(picture), **job), Events(stream or io.StringIO())).execute()
+        return Run(WorkerJob(spec, str(picture), **job), Events(stream or io.StringIO())).execute()

@@ -18,10 +18,10 @@ from support.samples import ok_result
 
 from demo.core.result import RunResult
 from demo.core.result_json import from_json
-from demo.ui.jobs import Work
 from demo.ui.page import Page, launch
 from demo.ui.tabs import form
 from demo.ui.tabs.events import WorkView
+from demo.ui.works import Work
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"

@@ -7,7 +7,7 @@ from support.page_support import answering
 from support.samples import ok_result
 
 from demo.store.history import FOLDER_VARIABLE
-from demo.ui import jobs
+from demo.ui import works
 from demo.ui.page import Page
 
 
@@ -28,4 +28,4 @@ def page(data_folder: None) -> Page:
 def quick(tmp_path, monkeypatch) -> None:
     """Makes a page show its work's progress at once, and store runs in a folder for one test."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
-    monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.01)
+    monkeypatch.setattr(works, "UPDATE_SECONDS", 0.01)

@@ -17,8 +17,8 @@ from ...sweep import best_words
 from ...sweep.best_table import EAGER, BestTable, Row
 from ...sweep.best_way import MINUTES
 from ...sweep.run_grid import Timing, Waiting
-from ..jobs import BestSearch, result_or_error
 from ..look import TO_ANSWER
+from ..works import BestSearch, result_or_error
 from . import links, tables
 from .events import EVENT_OPTIONS, WorkView, error_card
 from .form import spec_and_picture

@@ -9,8 +9,8 @@ from markupsafe import Markup
 from ...core import format as fmt
 from ...core.options import BadInput
 from ...store.history import HistoryError
-from ..jobs import Supervisor, Work, result_or_error, visitor_name
 from ..templates import render
+from ..works import Supervisor, Work, result_or_error, visitor_name
 
 Updates = dict[Any, Any]
 """gradio's updates of components, by component."""

@@ -23,9 +23,10 @@ from ...runs.runner import Runner
 from ...store.history import History
 from ...sweep.grid import is_from_machine
 from ...sweep.run_grid import Waiting
-from ..jobs import Job, RunQueue, Supervisor, WaitingForQuiet, Work, result_or_error, visitor_name
 from ..look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
+from ..run_queue import RunQueue
 from ..templates import render
+from ..works import Supervisor, VisitorRun, WaitingForQuiet, Work, result_or_error, visitor_name
 from . import form as forms, links, tables
 from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates, WorkView, error_card, problem
 from .form import FIRST
@@ -223,16 +224,16 @@ class RunTab(WorkView):
     # ---- a run
 
     def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> Updates:
-        return self._start(request, visitor, lambda name: self._job(name, values))
+        return self._start(request, visitor, lambda name: self._visitor_run(name, values))
 
     def _run_when_quiet(self, request: gr.Request, visitor: str | None, *values: Any) -> Updates:
-        return self._start(request, visitor, lambda name: self._job(name, values, when_quiet=True))
+        return self._start(request, visitor, lambda name: self._visitor_run(name, values, when_quiet=True))
 
-    def _job(self, name: str, values: tuple[Any, ...], when_quiet: bool = False) -> Job:
+    def _visitor_run(self, name: str, values: tuple[Any, ...], when_quiet: bool = False) -> VisitorRun:
         spec, image = forms.spec_and_picture(self.form.by_name(values))
         here, earlier = self._here(spec)
         expected = forecast.forecast(here, catalog.find(spec.checkpoint), earlier)
-        return Job(
+        return VisitorRun(
             self.runner,
             self.queue,
             name,
@@ -246,12 +247,12 @@ class RunTab(WorkView):
     def _repeat(self, request: gr.Request, visitor: str | None, id: str, in_form: dict[str, Any] | None) -> Updates:
         """Runs the settings of the stored run `id` in one more process. `in_form`: the picture in the form."""
 
-        def one_more_process(name: str) -> Job:
+        def one_more_process(name: str) -> VisitorRun:
             result = self.history.get(str(id))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
             spec, picture = one_more(result, self.runner.machine), forms.picture_of(result, in_form)
-            return Job(self.runner, self.queue, name, spec, picture, result.as_processes())
+            return VisitorRun(self.runner, self.queue, name, spec, picture, result.as_processes())
 
         return self._start(request, visitor, one_more_process)
 
@@ -263,7 +264,7 @@ class RunTab(WorkView):
         """
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
-            if isinstance(work, Job) and work.recorded is not None:
+            if isinstance(work, VisitorRun) and work.recorded is not None:
                 work.show_recorded = True
                 work.cancel()
             return {self.pane.notice: gr.skip()}  # gradio fails on an empty answer
@@ -283,7 +284,7 @@ class RunTab(WorkView):
     def _show_refusal(self, card: Markup) -> Updates:
         return self.form.pressable(running=False) | self.pane.show_refusal(card) | {self.work_shown: None}
 
-    def _show_start(self, job: Job) -> Updates:
+    def _show_start(self, job: VisitorRun) -> Updates:
         form = self.form
         return {
             **form.pressable(running=True),
@@ -293,7 +294,7 @@ class RunTab(WorkView):
             self.work_shown: job,
         } | self.pane.running(strip(job.at_the_start, job.spec))
 
-    def _show_progress(self, job: Job) -> Updates:
+    def _show_progress(self, job: VisitorRun) -> Updates:
         match job.doing:
             case Waiting(ahead):
                 heading = f"Runs ahead of yours: {ahead}."
@@ -307,7 +308,7 @@ class RunTab(WorkView):
                 html = strip(doing, job.spec, LATE if late and job.recorded else "")
         return {self.pane.live: html}
 
-    def _show_end(self, job: Job) -> Updates:
+    def _show_end(self, job: VisitorRun) -> Updates:
         ready = self.form.pressable(running=False) | {self.work_shown: None}
         outcome = job.outcome()
         if job.show_recorded and job.recorded is not None:
@@ -346,7 +347,7 @@ class RunTab(WorkView):
         work = self.work_of(request, visitor)
         if id := query.get(links.RUN):
             return updates | self.open(id, work)
-        if isinstance(work, Job) and not (work.ended and work.delivered):
+        if isinstance(work, VisitorRun) and not (work.ended and work.delivered):
             updates |= self._show_start(work)
             return updates | links.fill_form(form, work.spec) | form.with_picture(work.image)
         spec = result_or_error(lambda: links.spec_of(query, FIRST.id))
@@ -373,7 +374,7 @@ class RunTab(WorkView):
         return {self.has_run: True, self.shown_id: ""} | self.pane.only(card)
 
     def _show_stored_run(self, result: RunResult, work: Work | None) -> Updates:
-        files = work.files_of(result.id) if isinstance(work, Job) else NO_FILES
+        files = work.files_of(result.id) if isinstance(work, VisitorRun) else NO_FILES
         return (
             {self.has_run: True, self.shown_id: result.id}
             | self._result(result, files, stored=True)

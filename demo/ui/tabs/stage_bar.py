@@ -19,9 +19,9 @@ from ...present import naming
 from ...present.report import Report
 from ...sweep.grid import Cell
 from ...sweep.run_grid import Done, Event, Timing, Waiting, run_one
-from ..jobs import Series, machine_of
 from ..look import press
 from ..templates import render
+from ..works import Series, machine_of
 from . import links
 from .events import EVENT_OPTIONS, IN_BROWSER, RAW, Updates, WorkView, error_card
 from .form import default_picture

@@ -20,8 +20,8 @@ from ...present.report import Report
 from ...store.history import HistoryError
 from ...sweep.grid import AXES, PICTURE, PRESETS, Cell, downloads, make_cells, make_specs, write_table
 from ...sweep.run_grid import Timing, Waiting
-from ..jobs import Supervisor, Sweep, machine_of
 from ..look import TO_OPEN_RUN, TO_SWEEP
+from ..works import Supervisor, Sweep, machine_of
 from . import tables
 from .events import EVENT_OPTIONS, WorkView, error_card
 from .headline import doing

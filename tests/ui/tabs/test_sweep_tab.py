@@ -15,10 +15,10 @@ from demo.core.options import BadInput, RunSpec
 from demo.core.result import RunResult
 from demo.store.history import History
 from demo.sweep.grid import AXES, PRESETS
-from demo.ui import jobs
-from demo.ui.jobs import Sweep
+from demo.ui import works
 from demo.ui.page import Page
 from demo.ui.tabs.sweep_tab import SweepTab
+from demo.ui.works import Sweep
 
 pytestmark = pytest.mark.usefixtures("quick")
 VISITOR = "0123456789abcdef" * 2
@@ -131,7 +131,7 @@ def test_a_sweep_outlives_its_page() -> None:
     ids=["on a Space", "not at once", "on a machine of one's own"],
 )
 def test_an_unwatched_sweep_ends_on_a_space(space: str, seconds: float, ends: bool, monkeypatch) -> None:
-    monkeypatch.setattr(jobs, "UNWATCHED_SECONDS", seconds)
+    monkeypatch.setattr(works, "UNWATCHED_SECONDS", seconds)
     monkeypatch.setenv("SPACE_ID", space)
     page, _ = page_of(seconds=0.1)
     going = run_sweep(page)

@@ -15,14 +15,15 @@ from support.samples import ok_result
 from demo.core import limits
 from demo.core.options import BadInput, RunSpec
 from demo.core.result import RunResult
-from demo.ui import jobs
-from demo.ui.jobs import Job, RunQueue, Supervisor, visitor_name
+from demo.ui import works as visitor_works
+from demo.ui.run_queue import RunQueue
+from demo.ui.works import Supervisor, VisitorRun, visitor_name
 
 OK = ok_result()
 
 
-def job(runner: FakeRunner, queue: RunQueue, visitor: str = "one", **changes: Any) -> Job:
-    return Job(runner, queue, visitor, RunSpec("shapes-vit", "image-classification"), None, **changes)
+def job(runner: FakeRunner, queue: RunQueue, visitor: str = "one", **changes: Any) -> VisitorRun:
+    return VisitorRun(runner, queue, visitor, RunSpec("shapes-vit", "image-classification"), None, **changes)
 
 
 def test_a_run_refused_by_a_full_queue_leaves_the_last_one() -> None:
@@ -89,13 +90,13 @@ def test_the_wait_for_a_quiet_machine_ends(ends_by: str, monkeypatch) -> None:
         time.sleep(0.05)
         return next(shares)
 
-    monkeypatch.setattr(jobs.cores, "others_share", share)
-    monkeypatch.setattr(jobs, "UPDATE_SECONDS", 0.01)
-    monkeypatch.setattr(jobs, "MOST_QUIET_SECONDS", 0.3 if ends_by == "time" else 60.0)
+    monkeypatch.setattr(visitor_works.cores, "others_share", share)
+    monkeypatch.setattr(visitor_works, "UPDATE_SECONDS", 0.01)
+    monkeypatch.setattr(visitor_works, "MOST_QUIET_SECONDS", 0.3 if ends_by == "time" else 60.0)
     work = Supervisor().start(job(answering(OK, seconds=0.5), queue, when_quiet=True))
     waits = []
     for event in work.watch():
-        if isinstance(event, jobs.WaitingForQuiet):
+        if isinstance(event, visitor_works.WaitingForQuiet):
             waits.append(event.share)
             if ends_by == "cancel":
                 work.cancel()

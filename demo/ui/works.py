@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,8 +28,8 @@ from ..store.history import History, HistoryError
 from ..sweep.best_way import Search
 from ..sweep.grid import PICTURE, Cell, specs_to_run
 from ..sweep.run_grid import Done, Event, Waiting, run_cells
+from .run_queue import RunQueue
 
-WAITING_SECONDS = 0.5
 UPDATE_SECONDS = 1.0
 """The time between two updates of a page. An update costs 20 ms of CPU time on the machine that times models."""
 MOST_QUIET_SECONDS = 300.0
@@ -43,50 +43,6 @@ MAX_STORED = 500
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 W = TypeVar("W", bound="Work")
-
-
-class RunQueue:
-    """The queue that the page and the API share: first come, first served, one run at a time."""
-
-    def __init__(self, longest: int | None = None) -> None:
-        """`longest` is the most runs in the queue; None takes the limit from the settings."""
-        self._places: dict[object, str] = {}
-        """Maps each run's ticket, the earliest first, to its visitor's id; '' for a run of a sweep or search."""
-        self._changed = threading.Condition()
-        self.longest = longest or limits.current().queue
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    @contextmanager
-    def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
-        """Holds a place in the queue during a `with` block. The block gets an iterator that ends when its turn comes.
-
-        The iterator yields the number of runs ahead, at least every WAITING_SECONDS. Raises BadInput if the queue is
-        full, unless `patient`, or if the visitor has too many places. The visitor '' has no such limit.
-        """
-        ticket = object()
-        with self._changed:
-            if not patient and len(self) >= self.longest:
-                raise BadInput(f"The queue is full: {self.longest} runs are waiting. Try again in a few minutes.")
-            if visitor and list(self._places.values()).count(visitor) >= limits.current().runs_a_visitor:
-                raise BadInput("Your last run is not over yet. Wait for its result, or cancel it, and try again.")
-            self._places[ticket] = visitor
-        try:
-            yield self._ahead(ticket)
-        finally:
-            with self._changed:
-                self._places.pop(ticket, None)
-                self._changed.notify_all()
-
-    def _ahead(self, ticket: object) -> Iterator[int]:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: next(iter(self._places)) is ticket, WAITING_SECONDS)
-                ahead = list(self._places).index(ticket)
-            if ahead == 0:
-                return
-            yield ahead
 
 
 def result_or_error(function: Callable[[], T]) -> T | Exception:
@@ -181,7 +137,7 @@ class WaitingForQuiet:
 
 
 @dataclass(eq=False)
-class Job(Work):
+class VisitorRun(Work):
     """One run. Its outcome is a RunResult, an exception, or None if the visitor cancelled the run in the queue."""
 
     spec: RunSpec
@@ -195,7 +151,7 @@ class Job(Work):
     recorded: RunResult | None = None
     """The latest stored run with these options on this machine that has a verdict, if any."""
     show_recorded: bool = field(default=False, init=False)
-    """Whether the job was cancelled to show `recorded` instead."""
+    """Whether the run was cancelled to show `recorded` instead."""
     _turn: ExitStack = field(default_factory=ExitStack, init=False)
     """Gives up the run's place in the queue when closed."""
     _files: Files = field(default=NO_FILES, init=False)

@@ -1,0 +1,54 @@
+"""The queue that the page and the API share: one run at a time, so that none disturbs another's timing."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..core import limits
+from ..core.options import BadInput
+
+WAITING_SECONDS = 0.5
+
+
+class RunQueue:
+    """First come, first served, one run at a time."""
+
+    def __init__(self, longest: int | None = None) -> None:
+        """`longest` is the most runs in the queue; None takes the limit from the settings."""
+        self._places: dict[object, str] = {}
+        """Maps each run's ticket, the earliest first, to its visitor's id; '' for a run of a sweep or search."""
+        self._changed = threading.Condition()
+        self.longest = longest or limits.current().queue
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @contextmanager
+    def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
+        """Holds a place in the queue during a `with` block. The block gets an iterator that ends when its turn comes.
+
+        The iterator yields the number of runs ahead, at least every WAITING_SECONDS. Raises BadInput if the queue is
+        full, unless `patient`, or if the visitor has too many places. The visitor '' has no such limit.
+        """
+        ticket = object()
+        with self._changed:
+            if not patient and len(self) >= self.longest:
+                raise BadInput(f"The queue is full: {self.longest} runs are waiting. Try again in a few minutes.")
+            if visitor and list(self._places.values()).count(visitor) >= limits.current().runs_a_visitor:
+                raise BadInput("Your last run is not over yet. Wait for its result, or cancel it, and try again.")
+            self._places[ticket] = visitor
+        try:
+            yield self._ahead(ticket)
+        finally:
+            with self._changed:
+                self._places.pop(ticket, None)
+                self._changed.notify_all()
+
+    def _ahead(self, ticket: object) -> Iterator[int]:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: next(iter(self._places)) is ticket, WAITING_SECONDS)
+                ahead = list(self._places).index(ticket)
+            if ahead == 0:
+                return
+            yield ahead
