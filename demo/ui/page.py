@@ -12,6 +12,7 @@ from ..core.options import BadInput
 from ..runs.runner import Runner
 from ..store.history import History
 from . import api
+from .desk import Desk
 from .look.theme import CSS, HEAD, theme
 from .run_queue import RunQueue
 from .tabs import links
@@ -73,21 +74,20 @@ class Page(gradio_workarounds.Blocks):
     def __init__(self, runner: Runner, history: History | None = None) -> None:
         """`history` holds the stored runs that the page shows; None means the history in the user's default folder."""
         super().__init__(title="Worth compiling?", fill_width=True, analytics_enabled=False)
-        self._runner = runner
-        history, queue = history or History(), RunQueue()
+        self.desk = desk = Desk(runner, RunQueue(), history or History())
         with self:
             top = gr.HTML(masthead(runner.machine), elem_id="masthead", apply_default_css=False)
             with gr.Tabs(elem_id="rooms", overflow_behavior="wrap") as tabs:
                 with gr.Tab("Run", id="run"):
-                    self.run_tab = RunTab(runner, queue, history)
-                    self.best_pane = BestPane(self.run_tab)
+                    self.run_tab = RunTab(desk)
+                    self.best_pane = BestPane(desk, self.run_tab)
                 with gr.Tab("History", id="history") as tab:
-                    self.history_tab = HistoryTab(self.run_tab, tabs, tab)
+                    self.history_tab = HistoryTab(desk.history, self.run_tab, tabs, tab)
                 with gr.Tab("Published", id="published") as published:
                     self.published_tab = PublishedTab(published)
                 with gr.Tab("Sweep", id="sweep") as sweeps:
-                    self.sweep_tab = SweepTab(self.run_tab, tabs, sweeps)
-            self.stage_bar = StageBar(self.run_tab)
+                    self.sweep_tab = SweepTab(desk, self.run_tab, tabs, sweeps)
+            self.stage_bar = StageBar(desk, self.run_tab)
             # what happens when a visitor opens the page
             self.load(None, js=links.TO_TAB, api_visibility="private")
             greeting = [top, self.run_tab.form.inputs["mode"]]
@@ -96,10 +96,10 @@ class Page(gradio_workarounds.Blocks):
             self.best_pane.arrive_after(self.run_tab.arrive(self))
             self.sweep_tab.arrive(self)
             endpoints = {
-                "benchmark": api.make_benchmark(runner, queue),
+                "benchmark": api.make_benchmark(runner, desk.queue),
                 "published": api.published_table,
-                "history": api.make_history(history),
-                "best": api.make_best(runner, queue, history),
+                "history": api.make_history(desk.history),
+                "best": api.make_best(runner, desk.queue, desk.history),
             }
             for name, function in endpoints.items():
                 gr.api(function, api_name=name, concurrency_limit=None)  # `RunQueue` lets one run at a time through
@@ -107,7 +107,7 @@ class Page(gradio_workarounds.Blocks):
     def _greet(self) -> tuple[Any, Any]:
         """Waits for the runner to report the machine, and returns updates of the masthead and the list of modes."""
         try:
-            machine = machine_of(self._runner)
+            machine = machine_of(self.desk.runner)
         except BadInput:
             return masthead(None, waited=True), gr.skip()
         return masthead(machine), gr.update(choices=list(machine.modes))

@@ -17,6 +17,7 @@ from ...sweep import best_words
 from ...sweep.best_table import EAGER, BestTable, Row
 from ...sweep.best_way import MINUTES
 from ...sweep.run_grid import Timing, Waiting
+from ..desk import Desk
 from ..look import TO_ANSWER
 from ..works import BestSearch, result_or_error
 from . import links, tables
@@ -30,8 +31,8 @@ from .run_tab import RunTab
 class BestPane(WorkView):
     """The components of a search in the result pane, and their events. Make it after `RunTab`."""
 
-    def __init__(self, run_tab: RunTab) -> None:
-        self._tab = run_tab
+    def __init__(self, desk: Desk, run_tab: RunTab) -> None:
+        self._desk, self._tab = desk, run_tab
         with run_tab.pane.best:
             self.head = gr.Markdown(elem_id="best-head")
             self.table = tables.make_table("best-table", "Ways; press a row to see its run")
@@ -44,7 +45,7 @@ class BestPane(WorkView):
             self.details = gr.Markdown(elem_id="best-opened", elem_classes="section")
         answer = [self.head, self.table, self.code, *self.charts.values()]
         pane, buttons = run_tab.pane, run_tab.form.buttons
-        super().__init__(run_tab.works, [self.head, self.table], [*answer, *buttons, pane.notice])
+        super().__init__(desk.works, [self.head, self.table], [*answer, *buttons, pane.notice])
         around = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.shown_id]
         self._beginning = [*around, *answer, self.details, self.work_shown]
         self.arriving = list(dict.fromkeys([*run_tab.showing, *self._beginning]))
@@ -69,12 +70,12 @@ class BestPane(WorkView):
     def _search(
         self, request: gr.Request, visitor: str | None, minutes: Any, other_formats: Any, *values: Any
     ) -> dict[Any, Any]:
-        tab = self._tab
+        desk, form = self._desk, self._tab.form
 
         def make(name: str) -> BestSearch:
-            spec, image = spec_and_picture(tab.form.by_name(values))
+            spec, image = spec_and_picture(form.by_name(values))
             time = MINUTES if minutes is None else minutes
-            return BestSearch(tab.runner, tab.queue, name, tab.history, spec, image, bool(other_formats), time)
+            return BestSearch(desk.runner, desk.queue, name, desk.history, spec, image, bool(other_formats), time)
 
         return self._start(request, visitor, make)
 

@@ -13,7 +13,7 @@ from ...present import naming
 from ...present.charts import intervals
 from ...present.report import Report
 from ...store import export
-from ...store.history import HistoryError
+from ...store.history import History, HistoryError
 from ...store.hub_dataset import PushedHistory
 from ..look import TO_OPEN_RUN, download, scroll_to
 from . import compare, links, tables
@@ -38,9 +38,9 @@ WIDTHS = (85, 200, 370, 215, 155, 115, 145, 175, 190, 220)
 class HistoryTab:
     """The components of the tab History and their events. Call it inside `with gr.Tab(...)`."""
 
-    def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
+    def __init__(self, history: History, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
         """`run_tab` shows a run whose row is pressed. `tabs` holds all tabs, and `tab` is this one."""
-        self._history = run_tab.history
+        self._history = history
         self._run_tab, self.tabs = run_tab, tabs
         self._may_delete = not limits.on_space()  # on a Space the runs belong to many people
         with gr.Column(elem_id="history"):

@@ -19,14 +19,12 @@ from ...present import naming, race
 from ...present.report import Report
 from ...runs import forecast
 from ...runs.outcome import NO_FILES, Files
-from ...runs.runner import Runner
-from ...store.history import History
 from ...sweep.grid import is_from_machine
 from ...sweep.run_grid import Waiting
+from ..desk import Desk
 from ..look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
-from ..run_queue import RunQueue
 from ..templates import render
-from ..works import Supervisor, VisitorRun, WaitingForQuiet, Work, result_or_error, visitor_name
+from ..works import VisitorRun, WaitingForQuiet, Work, result_or_error, visitor_name
 from . import form as forms, links, tables
 from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates, WorkView, error_card, problem
 from .form import FIRST
@@ -52,8 +50,8 @@ MAX_RUNS = 100
 class RunTab(WorkView):
     """The components of the tab Run and their events. Make it inside `with gr.Tab(...)`."""
 
-    def __init__(self, runner: Runner, queue: RunQueue, history: History) -> None:
-        self.runner, self.queue, self.history = runner, queue, history
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = forms.Form()
@@ -69,8 +67,7 @@ class RunTab(WorkView):
         fields = [*form.inputs.values(), form.minutes, form.other_formats, *form.picture_notes]
         self.showing = [*contents, *fields, self.has_run, self.shown_id]
         """The components that `open` may update."""
-        works = Supervisor()  # shared with the search for the best way: a visitor has one run or search at a time
-        super().__init__(works, [self.pane.live], [*contents, *form.buttons, self.shown_id])
+        super().__init__(desk.works, [self.pane.live], [*contents, *form.buttons, self.shown_id])
         self._ending.append(self.work_shown)
         self._wire()
 
@@ -156,8 +153,8 @@ class RunTab(WorkView):
 
     def _forecast_and_note(self, request: gr.Request, shown_id: str, *values: Any) -> tuple[Any, Any]:
         """Returns the forecast for the changed form, and a note if the shown result has other settings."""
-        shown = result_or_error(lambda: self.history.get(shown_id)) if shown_id else None
-        note, machine = gr.update(visible=False), self.runner.machine
+        shown = result_or_error(lambda: self._desk.history.get(shown_id)) if shown_id else None
+        note, machine = gr.update(visible=False), self._desk.runner.machine
         with contextlib.suppress(BadInput):
             spec = forms.read_spec(self.form.by_name(values))
             if isinstance(shown, RunResult) and machine is not None and on_machine(spec, machine) != shown.spec:
@@ -167,7 +164,7 @@ class RunTab(WorkView):
 
     def _forecast(self, request: gr.Request, *values: Any) -> Any:
         """Returns as HTML how long the form's run takes, or why it cannot run; '' while the machine is unknown."""
-        machine, fields = self.runner.machine, self.form.by_name(values)
+        machine, fields = self._desk.runner.machine, self.form.by_name(values)
         if machine is None:
             return ""
         checkpoint = catalog.find(fields["checkpoint"] or "")
@@ -187,7 +184,7 @@ class RunTab(WorkView):
 
     def _here(self, spec: RunSpec) -> tuple[RunSpec, list[RunResult]]:
         """Returns `spec` as it runs on this machine, and the stored runs on its device here, newest first."""
-        machine = self.runner.machine
+        machine = self._desk.runner.machine
         if machine is None:
             return spec, []
         spec = on_machine(spec, machine)
@@ -195,7 +192,7 @@ class RunTab(WorkView):
 
     def _stored_runs(self) -> list[RunResult]:
         """Returns the newest stored runs; [] if they cannot be read."""
-        stored = result_or_error(lambda: self.history.all(limit=MAX_RUNS))
+        stored = result_or_error(lambda: self._desk.history.all(limit=MAX_RUNS))
         return [] if isinstance(stored, Exception) else stored
 
     def _settle(
@@ -206,7 +203,7 @@ class RunTab(WorkView):
         No change if ViT's weights cannot be loaded, the page shows a run, or the visitor or the link chose a
         checkpoint.
         """
-        machine, model = self.runner.machine, forms.VIT
+        machine, model = self._desk.runner.machine, forms.VIT
         changed = checkpoint != FIRST.id or has_run or "checkpoint" in request.query_params
         if changed or machine is None or machine.gpu is None or not hub.can_load(model):
             return gr.skip(), gr.skip()
@@ -215,7 +212,7 @@ class RunTab(WorkView):
     def _busy_note(self, request: gr.Request) -> tuple[Any, Any]:
         """Returns updates of a note and a button, visible only if other programs use the CPU that runs are timed on."""
         time.sleep(DRAWING_SECONDS)
-        share, machine = cores.others_share(), self.runner.machine
+        share, machine = cores.others_share(), self._desk.runner.machine
         if share is None or share < cores.BUSY_CPU or (machine is not None and machine.gpu is not None):
             return gr.update(visible=False), gr.update(visible=False)
         sentence = f"Other programs use {fmt.percent(share)}: the answer will be rough."
@@ -234,8 +231,8 @@ class RunTab(WorkView):
         here, earlier = self._here(spec)
         expected = forecast.forecast(here, catalog.find(spec.checkpoint), earlier)
         return VisitorRun(
-            self.runner,
-            self.queue,
+            self._desk.runner,
+            self._desk.queue,
             name,
             spec,
             image,
@@ -248,11 +245,11 @@ class RunTab(WorkView):
         """Runs the settings of the stored run `id` in one more process. `in_form`: the picture in the form."""
 
         def one_more_process(name: str) -> VisitorRun:
-            result = self.history.get(str(id))
+            result = self._desk.history.get(str(id))
             if result is None:
                 raise BadInput("This run is not stored any more, so nothing can be added to it.")
-            spec, picture = one_more(result, self.runner.machine), forms.picture_of(result, in_form)
-            return VisitorRun(self.runner, self.queue, name, spec, picture, result.as_processes())
+            spec, picture = one_more(result, self._desk.runner.machine), forms.picture_of(result, in_form)
+            return VisitorRun(self._desk.runner, self._desk.queue, name, spec, picture, result.as_processes())
 
         return self._start(request, visitor, one_more_process)
 
@@ -316,7 +313,7 @@ class RunTab(WorkView):
             return ready | {part: update for part, update in updates.items() if part in self._ending}
         match outcome:
             case RunResult():
-                stored = isinstance(result_or_error(lambda: self.history.get(outcome.id)), RunResult)
+                stored = isinstance(result_or_error(lambda: self._desk.history.get(outcome.id)), RunResult)
                 updates = self._result(outcome, job.files_of(outcome.id), stored)
                 if (known := quality(outcome)) is not None and known.remedy == "quiet":
                     ready[self.form.run_when_quiet] = gr.update(interactive=True, visible=True)
@@ -328,7 +325,7 @@ class RunTab(WorkView):
         return ready | self.pane.show_refusal(card)
 
     def _result(self, result: RunResult, files: Files, stored: bool) -> Updates:
-        again = isinstance(result_or_error(lambda: one_more(result, self.runner.machine)), RunSpec)
+        again = isinstance(result_or_error(lambda: one_more(result, self._desk.runner.machine)), RunSpec)
         # plays only once the run is over: an animation takes a core from the start that may still be measured
         return self.pane.result(Report(result), files, plays=stored, again=stored and again)
 
@@ -364,8 +361,8 @@ class RunTab(WorkView):
 
         `work` is what the visitor started last. If that is this run, the run's trace and package can be downloaded.
         """
-        self.history.recover()
-        result = result_or_error(lambda: self.history.get(id))
+        self._desk.history.recover()
+        result = result_or_error(lambda: self._desk.history.get(id))
         if isinstance(result, RunResult):
             return self._show_stored_run(result, work)
         missing = f"No stored run has the id {id!r}. It was deleted, or it is stored on another machine."

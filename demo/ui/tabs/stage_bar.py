@@ -19,6 +19,7 @@ from ...present import naming
 from ...present.report import Report
 from ...sweep.grid import Cell
 from ...sweep.run_grid import Done, Event, Timing, Waiting, run_one
+from ..desk import Desk
 from ..look import press
 from ..templates import render
 from ..works import Series, machine_of
@@ -69,10 +70,11 @@ class StageBar(WorkView):
     stage.css places the form's buttons Run and Cancel in the bar. stage.js presses a button when its key is typed.
     """
 
-    def __init__(self, run_tab: RunTab) -> None:
+    def __init__(self, desk: Desk, run_tab: RunTab) -> None:
+        self._desk = desk
         self._tab, self._form, pane = run_tab, run_tab.form, run_tab.pane
         fields, buttons = list(self._form.inputs.values()), self._form.buttons
-        super().__init__(run_tab.works, [pane.live], [pane.live, pane.notice, *buttons])
+        super().__init__(desk.works, [pane.live], [pane.live, pane.notice, *buttons])
         with gr.Row(elem_id="stage-bar"):
             form = [*fields, *self._form.picture_notes]
             for key, name in enumerate(presets(None), 1):
@@ -90,17 +92,17 @@ class StageBar(WorkView):
             gr.Markdown("<kbd>D</kbd> dark", elem_id="stage-keys")
 
     def _fill_form(self, name: str) -> Updates:
-        spec = presets(self._tab.runner.machine)[name]
+        spec = presets(self._desk.runner.machine)[name]
         return links.fill_form(self._form, spec) | self._form.with_picture(default_picture(spec.checkpoint))
 
     def _run(self, request: gr.Request, visitor: str | None) -> Updates:
         return self._start(request, visitor, self._pre_flight)
 
     def _pre_flight(self, visitor: str) -> PreFlight:
-        tab, machine = self._tab, machine_of(self._tab.runner)
+        machine = machine_of(self._desk.runner)
         specs = presets(machine)
         cells = [Cell(on_machine(spec, machine)) for spec in specs.values()]
-        return PreFlight(tab.runner, tab.queue, visitor, list(specs), cells)
+        return PreFlight(self._desk.runner, self._desk.queue, visitor, list(specs), cells)
 
     def _show_refusal(self, card: Markup) -> Updates:
         return self._form.pressable(running=False) | self._tab.pane.show_refusal(card) | {self.work_shown: None}

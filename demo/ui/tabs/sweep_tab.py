@@ -20,6 +20,7 @@ from ...present.report import Report
 from ...store.history import HistoryError
 from ...sweep.grid import AXES, PICTURE, PRESETS, Cell, downloads, make_cells, make_specs, write_table
 from ...sweep.run_grid import Timing, Waiting
+from ..desk import Desk
 from ..look import TO_OPEN_RUN, TO_SWEEP
 from ..works import Supervisor, Sweep, machine_of
 from . import tables
@@ -50,9 +51,9 @@ OPENING = (
 class SweepTab(WorkView):
     """The components of the tab Sweep and their events. Call it inside `with gr.Tab(...)`."""
 
-    def __init__(self, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
+    def __init__(self, desk: Desk, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
         """`run_tab` shows a run whose row is pressed. `tabs` holds all tabs, and `tab` is this one."""
-        self._run_tab, self.tabs = run_tab, tabs
+        self._desk, self._run_tab, self.tabs = desk, run_tab, tabs
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
                 with gr.Row(elem_id="sweep-presets"):
@@ -137,10 +138,10 @@ class SweepTab(WorkView):
                 f"A sweep from this page has at most {max_cells} cells. Given: {len(specs)}. Choose fewer, or run the "
                 f"sweep on a machine of your own; {limits.VARIABLES['sweep_cells']} sets the limit."
             )
-        tab, checkpoints = self._run_tab, {spec.checkpoint for spec in specs}
-        stored = tab.history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
-        cells = make_cells(specs, stored, machine_of(tab.runner), PICTURE, bool(fresh))
-        return Sweep(tab.runner, tab.queue, visitor, cells, stored)
+        desk, checkpoints = self._desk, {spec.checkpoint for spec in specs}
+        stored = desk.history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
+        cells = make_cells(specs, stored, machine_of(desk.runner), PICTURE, bool(fresh))
+        return Sweep(desk.runner, desk.queue, visitor, cells, stored)
 
     def _plan(self, *values: Any) -> str:
         """Returns as Markdown how many cells would run, how long, and what to download."""

@@ -187,7 +187,7 @@ def answered(history: History) -> Page:
 
 
 def test_visitors_run_in_turn(answered: Page) -> None:
-    page, runner = answered, answered.run_tab.runner
+    page, runner = answered, answered.desk.runner
     runner.answer, runner.seconds = (lambda *_: ok_result()), 0.3
     runner.hold = True
     first, second, third = (press_run(page, name) for name in ("one", "two", "three"))

@@ -136,7 +136,7 @@ def test_an_unwatched_sweep_ends_on_a_space(space: str, seconds: float, ends: bo
     page, _ = page_of(seconds=0.1)
     going = run_sweep(page)
     assert going.stopped is ends and all(cell.done for cell in going.cells) is not ends
-    assert len(page.run_tab.queue) == 0
+    assert len(page.desk.queue) == 0
 
 
 def test_closing_the_app_starts_no_further_cell() -> None:
