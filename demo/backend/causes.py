@@ -118,8 +118,8 @@ def switched_off() -> str:
             return f"{variable}=1 switches torch.compile off. Unset it, and start again."
     if torch._dynamo.config.disable:
         return "torch._dynamo.config.disable switches torch.compile off. Leave it out."
-    if torch._dynamo.eval_frame._stance.stance == "force_eager":
-        return "torch.compiler.set_stance('force_eager') switches torch.compile off. Leave it out."
+    if (stance := torch._dynamo.eval_frame._stance.stance) in ("force_eager", "eager_on_recompile"):
+        return f"torch.compiler.set_stance({stance!r}) switches torch.compile off. Leave it out."
     return ""
 
 

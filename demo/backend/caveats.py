@@ -17,9 +17,9 @@ from ..core.machine import GpuSample
 from ..core.options import RunSpec
 from ..core.result import RunResult
 from . import causes, compilation
-from .effects import Effects, compute_when_read
+from .effects import Effects, compute_when_read, tensors
 from .timing import MIN_CALLS
-from .workload import Variants, Workload, tensors
+from .workload import Variants, Workload
 
 WIDE_SPREAD = 0.10
 CLOCK_CHANGE = 0.10
@@ -43,7 +43,8 @@ def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[C
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
         """Returns each tensor's address and its version, a count that grows when the tensor is written to."""
-        return [(one.data_ptr(), one.is_inference() or one._version) for one in outputs if one.layout == torch.strided]
+        numbers = [one for one in outputs if one.layout == torch.strided and one.numel()]  # empty ones have no address
+        return [(one.data_ptr(), one.is_inference() or one._version) for one in numbers]
 
     repeated, lazy = [], []
     for name, variant in variants.by_name.items():

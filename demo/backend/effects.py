@@ -4,16 +4,20 @@
 - Which inputs, and which tensors and numbers of its modules, it changes.
 - Whether it computes anything: its outputs may be copies of kept tensors, or tensors that compute only when read.
 
-Not covered: state outside of modules and inputs, weights changed through `.data`, random numbers of the system.
+Not covered: state outside of modules and inputs, random numbers of the system.
 """
 
 import gc
 import pickle
 import random
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
+from itertools import count, pairwise
+from types import FunctionType
 from typing import Any
 from unittest import mock
 
@@ -28,6 +32,8 @@ PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 NUMBERS = (bool, int, float, str, type(None))
 DEPTH = 4
 """How deep the attributes of modules are searched for state: 'cache', 'cache.layers', 'cache.layers.0'."""
+COMPUTED_LATER = (Iterator, Awaitable, FunctionType, partial, Future, torch.futures.Future)
+SEARCHED_ELSEWHERE = (torch.nn.Module, torch.Tensor, np.ndarray, type)
 SEED, OTHER_SEED = 20_261_128, 77
 
 
@@ -39,6 +45,8 @@ class Effects:
     """Names of the arguments that the call changes."""
     state: tuple[str, ...] = ()
     """Names of the tensors and numbers of its modules that the call changes: ('norm.running_mean', 'count')."""
+    undone: bool = False
+    """Whether each further call gets back what an earlier one changed. Numbers alone are left changed."""
     copies: bool = False
     """Whether all outputs are copies of tensors that were kept from an earlier call, or of weights."""
 
@@ -57,49 +65,37 @@ class Slot:
     """A place in an input or a module, with what it held before a call."""
 
     container: Any
-    """A dict or list; `container[key]` is the place."""
+    """A dict, list, deque or tuple; `container[key]` is the place."""
     key: Any
     name: str
     value: Any
-    copy: torch.Tensor | None
-    """A copy of the tensor `value`; None for a number."""
+    copy: Any
+    """A copy of a tensor or NumPy array, a shallow one of a list, deque, dict or tuple; None for anything else."""
     layout: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, container: Any, key: Any, name: str, value: Any) -> "Slot":
-        if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-            return cls(container, key, name, value, None)
-        return cls(container, key, name, value, value.detach().clone(), _layout(value))
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+            return cls(container, key, name, value, value.detach().clone(), _layout(value))
+        return cls(container, key, name, value, value.copy() if isinstance(value, np.ndarray) else _elements(value))
 
     @property
     def changed(self) -> bool:
-        now = _get(self.container, self.key)
-        if self.copy is None:
-            return isinstance(self.value, NUMBERS) and not (isinstance(now, NUMBERS) and now == self.value)
-        same = isinstance(now, torch.Tensor) and now.shape == self.copy.shape and now.dtype == self.copy.dtype
-        return not same or not _equal(now, self.copy)
+        return not _same(_get(self.container, self.key), self.value if self.copy is None else self.copy)
 
     def restore(self) -> None:
-        with suppress(IndexError):  # the model has taken it out of its list
+        with suppress(IndexError, TypeError):  # the model has taken it out of its list, or it is in a tuple
             self.container[self.key] = self.value
-        if self.copy is not None:
+        if isinstance(self.value, torch.Tensor) and self.copy is not None:
             with torch.inference_mode():  # also writes to tensors that were made in inference mode
                 if _layout(self.value) != self.layout:
                     self.value.as_strided_(*self.layout)
                 self.value.copy_(self.copy)
-
-
-class Length:
-    """The length of a list or dict, as a container of one number, which cannot be restored."""
-
-    def __init__(self, counted: list[Any] | dict[Any, Any]) -> None:
-        self._counted = counted
-
-    def __getitem__(self, _: str) -> int:
-        return len(self._counted)
-
-    def __setitem__(self, _: str, value: int) -> None:
-        pass
+        elif isinstance(self.value, np.ndarray):
+            self.value[...] = self.copy
+        elif isinstance(self.value, list | deque | dict) and not _same_objects(_elements(self.value), self.copy):
+            self.value.clear()
+            self.value.update(self.copy) if isinstance(self.value, dict) else self.value.extend(self.copy)
 
 
 class Restorer:
@@ -108,10 +104,9 @@ class Restorer:
     def __init__(self, batch: dict[str, Any]) -> None:
         self.batch = batch
         self._leaves, self._structure = pytree.tree_flatten(batch)
-        self._inputs = [
-            Slot.of(self._leaves, at, _name(path), leaf)
-            for at, (path, leaf) in enumerate(pytree.tree_flatten_with_path(batch)[0])
-        ]
+        self._inputs: list[Slot] = []
+        for at, (path, leaf) in enumerate(pytree.tree_flatten_with_path(batch)[0]):
+            self._inputs += (Slot.of(self._leaves, at, _name(path), leaf), *_places_of(leaf, _name(path)))
         self._state: list[Slot] = []
         self.needed = False
         """Whether a call changes something, so that `restore` has to come before each call."""
@@ -125,7 +120,9 @@ class Restorer:
     def changed_inputs(self) -> tuple[str, ...]:
         """Returns the names of the inputs that calls have changed since this object was made."""
         names = [slot.name for slot in self._inputs if slot.changed]
-        if pytree.tree_structure(self.batch) != self._structure:
+        now, structure = pytree.tree_flatten_with_path(self.batch)
+        names += [_name(path) for (path, leaf), was in zip(now, self._leaves, strict=False) if not _same(leaf, was)]
+        if structure != self._structure:
             names += [name for name, part in self.batch.items() if isinstance(part, list | dict)]
         return tuple(dict.fromkeys(names))
 
@@ -147,11 +144,11 @@ def observe(model: Any, restorer: Restorer, call: Callable[[], Any]) -> Effects:
     inputs = restorer.changed_inputs()
     restorer.needed = bool(inputs)
     restorer.restore()
-    slots, versions = list(_slots(model)), {name: _version(one) for name, one in model.named_parameters()}
+    slots, marks = list(_slots(model)), {name: _mark(one) for name, one in model.named_parameters()}
     outputs, first = _trace_call(model, call, SEED, inputs=restorer.batch)
     changed = [slot for slot in slots if slot.changed]
-    weights = [name for name, one in model.named_parameters() if _version(one) != versions[name]]
-    state = tuple(slot.name for slot in changed) + tuple(weights)
+    weights = [name for name, one in model.named_parameters() if _mark(one) != marks.get(name)]
+    state = tuple(dict.fromkeys((*(slot.name for slot in changed), *weights)))
     if weights or any(slot.copy is not None for slot in changed):
         # Numbers alone are left: a model that counts its calls is compiled again for them, and its run says so.
         changed += [Slot.of(*place) for place in _weight_places(model, weights)]
@@ -162,15 +159,18 @@ def observe(model: Any, restorer: Restorer, call: Callable[[], Any]) -> Effects:
     if first.drew:
         again, _ = _trace_call(model, call, OTHER_SEED, inputs=restorer.batch)
         restorer.restore()
-        draws = not all(map(_equal, _strided_tensors(outputs), _strided_tensors(again)))
+        draws = not _same(tensors(outputs), tensors(again))
     if not restorer.needed:
         restorer.forget()
-    return Effects(draws, inputs, state, copies=first.copied(outputs))
+    return Effects(draws, inputs, state, undone=restorer.needed, copies=first.copied(outputs))
 
 
 def compute_when_read(outputs: Any) -> str:
     """Returns the name of the class of an output that computes its numbers only when they are read; '' if none does."""
-    for leaf in pytree.tree_leaves(outputs):
+    leaves = pytree.tree_leaves(outputs)
+    if not tensors(outputs) and (later := [leaf for leaf in leaves if isinstance(leaf, COMPUTED_LATER)]):
+        return type(later[0]).__name__
+    for leaf in leaves:
         if isinstance(leaf, torch.Tensor) and type(leaf) not in PLAIN:
             trace = _Trace(OTHER_SEED, ())
             with suppress(Exception), torch.no_grad(), trace:
@@ -188,7 +188,7 @@ def _trace_call(model: Any, call: Callable[[], Any], seed: int, inputs: Any) -> 
 
     def seeded_rng(*_: Any, **__: Any) -> np.random.Generator:
         trace.drew = True
-        return default_rng(seed)
+        return default_rng(next(trace.seeds))
 
     with ExitStack() as undo:
         undo.enter_context(torch.random.fork_rng(devices))
@@ -196,13 +196,13 @@ def _trace_call(model: Any, call: Callable[[], Any], seed: int, inputs: Any) -> 
         undo.callback(np.random.set_state, np.random.get_state())
         seed_random(seed)
         seed_numpy(seed)
-        undo.enter_context(mock.patch.object(random, "seed", lambda *_, **__: seed_random(seed)))
-        undo.enter_context(mock.patch.object(np.random, "seed", lambda *_, **__: seed_numpy(seed)))
+        undo.enter_context(mock.patch.object(random, "seed", lambda *_, **__: seed_random(next(trace.seeds))))
+        undo.enter_context(mock.patch.object(np.random, "seed", lambda *_, **__: seed_numpy(next(trace.seeds))))
         undo.enter_context(mock.patch.object(np.random, "default_rng", seeded_rng))
         torch.manual_seed(seed)
         before = [pickle.dumps(one) for one in generators]
         with trace:
-            outputs = pytree.tree_map_only(torch.Tensor, torch.clone, call())
+            outputs = [one.clone() for one in tensors(call())]
         trace.drew |= before != [pickle.dumps(one) for one in generators]
     return outputs, trace
 
@@ -211,9 +211,12 @@ class _Trace(TorchDispatchMode):
     """Watches the operators of a call: whether one draws random numbers, and what the outputs are made of."""
 
     def __init__(self, seed: int, inputs: Any) -> None:
-        """Each drawing operator draws from a generator that is seeded by `seed` just before."""
+        """Each drawing operator draws from a generator that is seeded just before, by `seed` plus a count of draws.
+
+        Without the count a model that draws until a number fits would draw the same ones for ever.
+        """
         super().__init__()
-        self._seed = seed
+        self.seeds = count(seed)
         self.drew = self.computed = False
         self._origins: dict[int, int] = {one.untyped_storage().data_ptr(): 0 for one in inputs}
         """By a storage's address, that of the storage it is a copy of; 0 for inputs and for new numbers."""
@@ -225,7 +228,7 @@ class _Trace(TorchDispatchMode):
         draws = torch.Tag.nondeterministic_seeded in func.tags
         generators = _torch_generators(kwargs.get("generator")) if draws else []
         for generator in generators:
-            generator.manual_seed(self._seed)
+            generator.manual_seed(next(self.seeds))
         before = [generator.get_state() for generator in generators]
         out = func(*args, **kwargs)
         self.drew |= any(not torch.equal(one.get_state(), was) for one, was in zip(generators, before, strict=True))
@@ -238,7 +241,7 @@ class _Trace(TorchDispatchMode):
         self.computed |= not copies
         source = args[1] if name == "copy_" else args[0] if args else None
         origin = 0
-        if copies and isinstance(source, torch.Tensor):
+        if copies and isinstance(source, torch.Tensor) and source.layout == torch.strided:
             place = source.untyped_storage().data_ptr()
             origin = self._origins.get(place, place)
         for tensor in _strided_tensors(out):
@@ -272,30 +275,33 @@ def live_storages() -> dict[int, int]:
 
 
 def _slots(model: Any) -> Iterator[Slot]:
-    """Yields the buffers of a model, and the tensors and numbers that its modules keep in other attributes."""
+    """Yields the buffers of a model, and what its modules keep in other attributes."""
     own = vars(torch.nn.Module()).keys()
     seen: set[int] = set()
-
-    def within(container: Any, name: str, depth: int) -> Iterator[Slot]:
-        if id(container) in seen or depth > DEPTH:
-            return
-        seen.add(id(container))
-        for key, value in list(container.items() if isinstance(container, dict) else enumerate(container)):
-            if depth == 0 and key in own:
-                continue
-            path = f"{name}.{key}" if name else str(key)
-            if isinstance(value, (torch.Tensor, *NUMBERS)):
-                yield Slot.of(container, key, path, value)
-            elif isinstance(value, dict | list):
-                yield Slot(Length(value), "length", path, len(value), None)
-                yield from within(value, path, depth + 1)
-            elif hasattr(value, "__dict__") and not isinstance(value, torch.nn.Module | type) and not callable(value):
-                yield from within(vars(value), path, depth + 1)
-
     for prefix, module in model.named_modules():
         for key, buffer in module._buffers.items():
             yield Slot.of(module._buffers, key, f"{prefix}.{key}" if prefix else key, buffer)
-        yield from within(vars(module), prefix, 0)
+        for key, value in list(vars(module).items()):
+            if key not in own:
+                name = f"{prefix}.{key}" if prefix else key
+                yield Slot.of(vars(module), key, name, value)
+                yield from _places_of(value, name, seen)
+
+
+def _places_of(value: Any, name: str, seen: set[int] | None = None, depth: int = 1) -> Iterator[Slot]:
+    """Yields the places within a list, dict or plain object called `name`, down to `DEPTH`; nothing for other values.
+
+    `seen`: ids of the containers that were searched before, which this adds to.
+    """
+    seen = set() if seen is None else seen
+    plain = hasattr(value, "__dict__") and not callable(value) and not isinstance(value, SEARCHED_ELSEWHERE)
+    container = value if _elements(value) is not None else vars(value) if plain else None
+    if container is None or id(container) in seen or depth > DEPTH:
+        return
+    seen.add(id(container))
+    for key, part in list(container.items() if isinstance(container, dict) else enumerate(container)):
+        yield Slot.of(container, key, f"{name}.{key}", part)
+        yield from _places_of(part, f"{name}.{key}", seen, depth + 1)
 
 
 def _weight_places(model: Any, names: list[str]) -> Iterator[tuple[Any, Any, str, torch.Tensor]]:
@@ -322,9 +328,48 @@ def _torch_generators(own: torch.Generator | None) -> list[torch.Generator]:
     return [torch.default_generator, *(torch.cuda.default_generators if on_gpu else ())]
 
 
+def tensors(nested: Any) -> list[torch.Tensor]:
+    """Returns every tensor in nested containers and dataclasses in a fixed order, a sparse one as a dense copy."""
+    found: list[torch.Tensor] = []
+    for leaf in pytree.tree_leaves(nested):
+        if isinstance(leaf, torch.Tensor):
+            found.append(leaf if leaf.layout == torch.strided else leaf.to_dense())
+        elif is_dataclass(leaf):
+            found += tensors([getattr(leaf, part.name) for part in fields(leaf)])
+    return found
+
+
 def _strided_tensors(nested: Any) -> list[torch.Tensor]:
     leaves = pytree.tree_leaves(nested)
     return [one for one in leaves if isinstance(one, torch.Tensor) and one.layout == torch.strided]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Returns whether two values hold the same numbers; True for objects that cannot be compared."""
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one is other or (one.dtype == other.dtype and _equal(one, other))
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in other)
+    if isinstance(one, list | tuple | deque) and isinstance(other, list | tuple | deque):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, NUMBERS) and isinstance(other, NUMBERS):
+        return one == other or (one != one and other != other)
+    return type(one) is type(other)
+
+
+def _elements(value: Any) -> Any:
+    """Returns a shallow copy of a list, deque, dict or tuple; None for another value."""
+    if isinstance(value, dict):
+        return dict(value)
+    return tuple(value) if isinstance(value, list | deque | tuple) else None
+
+
+def _same_objects(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(one[key] is other[key] for key in one)
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -336,8 +381,12 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     return True
 
 
-def _version(tensor: torch.Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
+def _mark(weight: torch.Tensor) -> tuple[Any, ...]:
+    """Returns what differs after a weight was written to, also through `.data`, or was replaced."""
+    total = ""
+    with suppress(RuntimeError), torch.no_grad():  # no sums of this format
+        total = str(weight.sum().item())
+    return weight.is_inference() or weight._version, weight.data_ptr(), total
 
 
 def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ import huggingface_hub
 import torch
 import transformers
 from transformers import CONFIG_MAPPING, PreTrainedConfig
-from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file
 
 from ..core import catalog, format as fmt, hub, limits
 from ..core.caveat import Caveat
@@ -39,10 +39,17 @@ MAX_LABEL = 200
 """Most characters of a label. Longer labels are cut."""
 MAX_ENTRIES = 100_000
 """Most entries of a list or an object in a config. For comparison: ImageNet-21k has 21,843 labels."""
-MAX_NUMBERS = {"label|classes": MAX_ENTRIES, "layers?$|^depths?$": 1000, "^rope_theta$": 10**12, "": 10_000_000}
+MAX_LAYERS = 200
+"""For comparison: Llama 3.1 405B has 126. A model of 1,000 layers takes a minute and 2 GB to be counted."""
+LAYERS = "layers?$|depths?$"
+MAX_NUMBERS = {"label|classes": MAX_ENTRIES, LAYERS: MAX_LAYERS, "^rope_theta$": 10**12, "": 10_000_000}
 """Largest whole numbers allowed in a config. The first key, a regular expression, that finds a number's name counts."""
 MAX_TENSORS = 20_000
 """Most weight tensors of a model. For comparison: the largest vision models have about 2,000."""
+SAFETENSORS_HEADER = 100_000_000
+"""The longest header that the library safetensors reads, in bytes."""
+HEADER_BYTES = 500
+"""The most bytes for each tensor in the header of a safetensors file. For comparison: usual ones have 150."""
 MAX_SIDE = 4096
 """Longest side, in pixels, that a processor may give a picture. The catalogue's processors need 1333 at most."""
 MAX_TEXT_BYTES = 50_000_000
@@ -95,6 +102,8 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
         options = {"config": config, "trust_remote_code": False, **source.options}
         if spec.sees_picture:
             refuse_other_channels(None, config, spec.checkpoint)
+        if entry is None and spec.weights == "pretrained":
+            refuse_many_tensors(source)
         model, caveats = _model(spec, auto_class, source, options)
         reads_text = checkpoint.takes_text or spec.task == TEXT_GENERATION
         tokenizer = _tokenizer(source, options) if reads_text and spec.weights == "pretrained" else None
@@ -249,6 +258,8 @@ def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, in
         yield f"the number of entries of {name}", len(part), MAX_ENTRIES
         for key, value in part.items() if isinstance(part, dict) else ((name, value) for value in part):
             yield from _amounts(value, key)
+    if isinstance(part, list) and name.endswith("depths") and all(isinstance(one, int) for one in part):
+        yield f"the sum of {name}", sum(map(abs, part)), MAX_LAYERS
     if isinstance(part, int):
         yield name, abs(part), next(most for pattern, most in MAX_NUMBERS.items() if re.search(pattern, name))
 
@@ -333,6 +344,24 @@ def refuse_large_model(auto_class: Any, config: Any, checkpoint: str) -> None:
             f"{short_name(checkpoint)} is a model of more than {limit:,} parameters, the limit here. Choose a smaller "
             f"checkpoint, or raise {limits.VARIABLES['parameters']}."
         )
+
+
+def refuse_many_tensors(source: Source) -> None:
+    """Raises BadInput if the files of the weights name very many tensors, which transformers takes a minute to sort."""
+    optional = {"_raise_exceptions_for_missing_entries": False}
+    index = cached_file(source.name, SAFE_WEIGHTS_INDEX_NAME, **optional, **source.options)
+    named = {} if index is None else json.loads(Path(index).read_bytes())["weight_map"]
+    count = longest = 0
+    for name in {str(part) for part in named.values()} or {SAFE_WEIGHTS_NAME}:
+        if (file := cached_file(source.name, name, **optional, **source.options)) is None:
+            continue  # transformers says what is missing, and below what is no safetensors
+        with open(file, "rb") as weights:
+            if (size := int.from_bytes(weights.read(8), "little")) > SAFETENSORS_HEADER:
+                continue
+            longest = max(longest, size)
+            count += weights.read(min(size, MAX_TENSORS * HEADER_BYTES)).count(b'"dtype"')
+    if max(count, len(named)) > MAX_TENSORS or longest > MAX_TENSORS * HEADER_BYTES:
+        raise BadInput(f"{short_name(source.name)} names more than {MAX_TENSORS:,} weight tensors, the limit; {OTHER}.")
 
 
 def refuse_other_channels(processor: Any, config: Any, checkpoint: str) -> None:

@@ -18,8 +18,8 @@ from torch.utils import _pytree as pytree
 from ..core import format as fmt
 from ..core.outputs import Parity, Verdict
 from . import machine_probe
-from .effects import Effects
-from .workload import Workload, tensors
+from .effects import Effects, tensors
+from .workload import Workload
 
 TOLERANCE = 1e-3
 """dynamo's tolerance for transformers and timm: this share of the number, plus this share of the tensor's norm."""
@@ -45,7 +45,8 @@ def compare(
     """Returns whether compiled's outputs agree with eager's for one input: 'match', 'differ' or 'not comparable'.
 
     - `again`: the outputs of a second eager call. If they differ from `eager`, the verdict is 'not comparable'.
-    - `effects`: what an eager call does besides. If it draws random numbers, outputs that differ are 'not comparable'.
+    - `effects`: what an eager call does besides. If it draws random numbers, or changes numbers that it does not get
+      back, outputs that differ are 'not comparable'.
     - `reference(0)` returns the outputs in float64. `reference(0.1)` also changes each number that a layer returns at
       random, by up to 5 %. `reference` is called only if compiled's outputs are beyond the tolerance.
     - If `reference` raises: 'differ' if only compiled has NaN or infinity somewhere, else 'not comparable'.
@@ -58,7 +59,7 @@ def compare(
         return Parity(verdict, error if error < math.inf else None, reason, task or {})
 
     if not any(tensor.numel() for tensor in tensors(eager)):
-        return verdict("not comparable", "The outputs hold no number to compare.")
+        return verdict("not comparable", "The outputs hold no tensor with numbers to compare.")
     if _kinds(eager) != _kinds(again):
         return verdict("not comparable", _why_eager_differs(effects, "tensors of other shapes or number formats"))
     if _kinds(eager) != _kinds(compiled):
@@ -71,8 +72,9 @@ def compare(
     share = max(TOLERANCE, rounding)
     if _far(ours, second, share) or _unequal(eager, again):
         return verdict("not comparable", _why_eager_differs(effects, "other numbers"))
-    if effects.draws and (fault or _far(ours, theirs, share) or _unequal(eager, compiled)):
-        return verdict("not comparable", DRAWS)
+    varies = effects.draws or (effects.state and not effects.undone)
+    if varies and (fault or _far(ours, theirs, share) or _unequal(eager, compiled)):
+        return verdict("not comparable", _why_eager_differs(effects, "other numbers"))
     if any(tensor.numel() and not tensor.isfinite().any() for tensor in ours):
         # NaN would match NaN, and a model without any finite output would pass as one that agrees.
         return verdict("not comparable", "Eager gives no finite number: it overflows, or the weights hold none.")

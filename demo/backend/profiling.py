@@ -26,8 +26,9 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 from ..core import format as fmt
 from ..core.measurement import BackToBack, Kernel, Profile, Roofline
 from ..core.options import RunSpec
+from .effects import tensors
 from .timing import Call, garbage_collection_off, wait_for
-from .workload import Workload, tensors
+from .workload import Workload
 
 DEVICE_CALLS, MIN_DEVICE_CALLS = 20, 3
 DEVICE_SECONDS = 1.0

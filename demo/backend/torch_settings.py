@@ -13,7 +13,8 @@ import torch.fx.experimental._config
 from ..core import cores, format as fmt
 from ..core.options import RunSpec
 from . import compilation
-from .workload import dtype_of, tensors
+from .effects import tensors
+from .workload import dtype_of
 
 MOVES_SPEED = re.compile(
     r"(ONEDNN|DNNL|MKL|OMP|KMP|GOMP|ATEN_CPU|TORCH|TORCHINDUCTOR|TORCHDYNAMO|PYTORCH|TRITON|CUDA|CUDNN|CUBLAS|NVIDIA)_\w+"

@@ -1,7 +1,7 @@
 """`Workload`: a model on its device, and the inputs of the call that a run times. Each task has a subclass."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,17 +17,6 @@ from .messages import Events
 
 Batch = dict[str, Any]
 """Keyword arguments of a model's call: tensors, or containers of tensors."""
-
-
-def tensors(nested: Any) -> list[torch.Tensor]:
-    """Returns every tensor in nested containers and dataclasses in a fixed order, a sparse one as a dense copy."""
-    found: list[torch.Tensor] = []
-    for leaf in pytree.tree_leaves(nested):
-        if isinstance(leaf, torch.Tensor):
-            found.append(leaf if leaf.layout == torch.strided else leaf.to_dense())
-        elif is_dataclass(leaf):
-            found += tensors([getattr(leaf, part.name) for part in fields(leaf)])
-    return found
 
 
 def dtype_of(spec: RunSpec) -> torch.dtype:

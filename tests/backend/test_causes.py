@@ -101,8 +101,9 @@ def test_a_variable_that_switches_compiling_off_is_named(variable: str, monkeypa
 def test_a_program_that_switches_compiling_off_is_named() -> None:
     with torch._dynamo.config.patch(disable=True):
         assert causes.switched_off().startswith("torch._dynamo.config.disable")
-    with torch.compiler.set_stance("force_eager"):
-        assert causes.switched_off().startswith("torch.compiler.set_stance('force_eager')")
+    for stance in ("force_eager", "eager_on_recompile"):
+        with torch.compiler.set_stance(stance):
+            assert causes.switched_off().startswith(f"torch.compiler.set_stance({stance!r})")
     assert causes.switched_off() == ""
 
 

@@ -243,6 +243,7 @@ def test_subnormal_numbers_have_their_share_and_place(model: torch.nn.Module, x:
         pytest.param(lambda: KEPT.add_(1), False, id="written to in place"),
         pytest.param(lambda: X.to_sparse(), False, id="sparse"),
         pytest.param(lambda: 5, False, id="no tensor"),
+        pytest.param(lambda: (X + 1)[:0], False, id="an empty tensor, which has no address"),
     ],
 )
 def test_a_call_that_gives_a_tensor_again(call: Callable[[], Any], again: bool) -> None:

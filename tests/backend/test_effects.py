@@ -1,7 +1,10 @@
 """What an eager call does besides computing: draws, changes of its input or its modules, answers that are kept."""
 
 import random
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -64,6 +67,18 @@ def numpy_seeded(model: Any, x: torch.Tensor) -> torch.Tensor:
     return x * float(np.random.rand())
 
 
+def draws_until_it_fits(model: Any, x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)
+    while (drawn := torch.rand(())) < 0.9 or random.random() < 0.5 or np.random.default_rng(0).random() < 0.5:
+        random.seed(0)
+    return x + drawn
+
+
+@dataclass
+class Answer:
+    y: torch.Tensor
+
+
 @pytest.mark.parametrize(
     ("function", "draws"),
     [
@@ -76,6 +91,9 @@ def numpy_seeded(model: Any, x: torch.Tensor) -> torch.Tensor:
         pytest.param(numpy_seeded, True, id="NumPy's, with a seed"),
         pytest.param(lambda m, x: x * np.random.default_rng(0).random(), True, id="NumPy's, a new generator"),
         pytest.param(lambda m, x: x * m.numbers.random(), True, id="NumPy's, a kept generator"),
+        pytest.param(lambda m, x: Answer(x + torch.rand(4)), True, id="in a dataclass"),
+        pytest.param(lambda m, x: (x + torch.rand(4)).to_sparse(), True, id="in a sparse tensor"),
+        pytest.param(draws_until_it_fits, True, id="until a number fits"),
         pytest.param(only_seeds, False, id="seeds and draws nothing"),
         pytest.param(drops_the_draw, False, id="uses none of what it draws"),
         pytest.param(lambda m, x: nn.functional.dropout(x, 0.0), False, id="dropout of nothing"),
@@ -126,6 +144,31 @@ def halves_weights(model: Any, x: torch.Tensor) -> torch.Tensor:
     return model.layer.weight.mul_(0.5).sum() + x
 
 
+def replaces_weights(model: Any, x: torch.Tensor) -> torch.Tensor:
+    model.layer.bias = nn.Parameter(model.layer.bias * 0.5)
+    return x + model.layer.bias
+
+
+def writes_past_the_version(model: Any, x: torch.Tensor) -> torch.Tensor:
+    model.layer.weight.data.mul_(0.5)
+    return model.layer(x)
+
+
+def grows_in_a_tuple(model: Any, x: torch.Tensor) -> torch.Tensor:
+    model.pair = (torch.cat([model.pair[0], x]), x)
+    return model.pair[0].sum(0)
+
+
+def appends(model: Any, x: torch.Tensor) -> torch.Tensor:
+    model.queue.append(x)
+    return torch.stack(list(model.queue)).sum(0) * len(model.queue)
+
+
+def adds_to_an_array(model: Any, x: torch.Tensor) -> torch.Tensor:
+    model.array += 1
+    return x + torch.from_numpy(model.array)
+
+
 @pytest.mark.parametrize(
     ("function", "changed"),
     [
@@ -137,11 +180,17 @@ def halves_weights(model: Any, x: torch.Tensor) -> torch.Tensor:
         pytest.param(grows, "own keys", id="a cache that grows"),
         pytest.param(caches, "own cache.layers.0", id="a cache in a dict"),
         pytest.param(halves_weights, "own layer.weight", id="weights"),
+        pytest.param(replaces_weights, "own layer.bias", id="a weight, replaced"),
+        pytest.param(writes_past_the_version, "own layer.weight", id="weights by their data"),
+        pytest.param(grows_in_a_tuple, "own pair", id="a cache in a tuple"),
+        pytest.param(appends, "own queue", id="a queue that grows"),
+        pytest.param(adds_to_an_array, "own array", id="an array of NumPy"),
         pytest.param(lambda m, x: m.layer(x).add_(1), "", id="what it made itself"),
     ],
 )
 def test_each_call_gets_what_the_first_one_got(function: Callable[..., Any], changed: str) -> None:
     kept = {"mean": nn.Buffer(torch.zeros(4)), "hidden": torch.zeros(3, 4), "keys": torch.zeros(0, 4)}
+    kept |= {"pair": (torch.zeros(0, 4), torch.zeros(3, 4)), "queue": deque(maxlen=9), "array": np.zeros(4, np.float32)}
     found, workload = observed(function, **kept, cache={"layers": [torch.zeros(3, 4)]})
     assert (found.changes, workload.restorer.needed) == (changed, bool(changed))
     given: list[torch.Tensor] = []
@@ -156,15 +205,35 @@ def test_each_call_gets_what_the_first_one_got(function: Callable[..., Any], cha
     assert all(torch.equal(one, given[0]) for one in given)
 
 
+class Stateful(nn.Module):
+    def forward(self, past: Any) -> torch.Tensor:
+        if isinstance(past, dict):
+            past["x"] = past["x"] + 1
+            return past["x"]
+        past.x = past.x + 1
+        return past.x
+
+
+@pytest.mark.parametrize(
+    ("make", "changed"), [(dict, "past['x']"), (SimpleNamespace, "past.x")], ids=["in a dict", "in an object"]
+)
+def test_what_a_call_replaces_within_an_input_comes_back(make: Callable[..., Any], changed: str) -> None:
+    workload = workload_of(Stateful(), past=make(x=torch.zeros(3)))
+    with torch.no_grad():
+        workload.restorer, workload.eager()
+        found = effects.observe(workload.model, workload.restorer, lambda: workload.once(workload.model))
+        assert found.inputs == (changed,)
+        assert [workload.outputs(workload.model)[0].tolist() for _ in range(2)] == [[1.0] * 3] * 2
+
+
 def counts(model: Any, x: torch.Tensor) -> torch.Tensor:
     model.count += 1
-    model.past.append(x)
     return x * model.count
 
 
-def test_numbers_and_lists_that_change_are_named() -> None:
-    found, workload = observed(counts, count=0, past=[])
-    assert found.changes == "own count, past" and not workload.restorer.needed
+def test_a_number_that_changes_is_named_and_left() -> None:
+    found, workload = observed(counts, count=0)
+    assert found.changes == "own count" and not workload.restorer.needed
 
 
 def kept_answer(model: Any, x: torch.Tensor) -> torch.Tensor:
@@ -223,6 +292,20 @@ ONES = torch.ones(2, 2)
 )
 def test_an_output_that_computes_when_it_is_read(output: torch.Tensor, kind: str) -> None:
     assert effects.compute_when_read({"y": output}) == kind
+
+
+@pytest.mark.parametrize(
+    ("outputs", "kind"),
+    [
+        pytest.param((ONES @ ONES for _ in range(2)), "generator", id="a generator"),
+        pytest.param({"y": lambda: ONES @ ONES}, "function", id="a function"),
+        pytest.param(torch.futures.Future(), "Future", id="a future"),
+        pytest.param({"y": ONES, "decode": lambda: ONES}, "", id="a function beside a tensor"),
+        pytest.param(3.5, "", id="a number"),
+    ],
+)
+def test_outputs_without_a_tensor_that_compute_later(outputs: Any, kind: str) -> None:
+    assert effects.compute_when_read(outputs) == kind
 
 
 def test_memory_that_grows_with_each_call() -> None:

@@ -127,6 +127,42 @@ def test_without_the_hub_a_checkpoint_loads_from_the_cache(stub: str, tmp_path) 
     assert loaded_from_hub(NO_HUB, tmp_path, CLASSIFY, "microsoft/resnet-50", weights="random").model is not None
 
 
+TENSOR = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+
+
+def header(names: list[str]) -> bytes:
+    written = json.dumps(dict.fromkeys(names, TENSOR)).encode()
+    return len(written).to_bytes(8, "little") + written
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param({"model.safetensors": header([f"t{at}" for at in range(1001)])}, id="many names"),
+        pytest.param({"model.safetensors": header([f"{at}{'x' * 10_000}" for at in range(51)])}, id="long names"),
+        pytest.param(
+            {f"{at}.safetensors": header([f"t{at}-{n}" for n in range(501)]) for at in range(2)}, id="in two files"
+        ),
+        pytest.param({"0.safetensors": header(["t"]), "more names": b"1001"}, id="many names in the index"),
+    ],
+)
+def test_very_many_weight_tensors_are_refused_before_they_are_read(
+    files: dict[str, bytes], tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(models, "MAX_TENSORS", 1000)
+    monkeypatch.setattr(models, "_model", lambda *_: pytest.fail("transformers read the file"))
+    folder = Path(changed_copy(tmp_path, "config.json"))
+    (folder / "model.safetensors").unlink()
+    names = range(int(files.pop("more names", b"0")))
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    if "model.safetensors" not in files:
+        parts = dict.fromkeys(map(str, names), "0.safetensors") | {name: name for name in files}
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": parts}))
+    with pytest.raises(BadInput, match="names more than 1,000 weight tensors"):
+        load(str(folder))
+
+
 def change(file: Path, entries: dict[str, Any]) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | entries))
 
@@ -169,7 +205,8 @@ OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
         (PROCESSOR, DIVISOR, "more than 4096 pixels a side"),
         (MODEL, {"hidden_size": 10**8}, "gigantic model: hidden_size is 100,000,000, the limit is 10,000,000"),
         (MODEL, {"image_size": 10**50}, "image_size is 100,000,000,[0,]*…, the limit is 10,000,000"),
-        (MODEL, {"num_hidden_layers": 10**6}, "num_hidden_layers is 1,000,000, the limit is 1,000"),
+        (MODEL, {"num_hidden_layers": 10**6}, "num_hidden_layers is 1,000,000, the limit is 200"),
+        (MODEL, {"depths": [90, 90, 90]}, "the sum of depths is 270, the limit is 200"),
         (MODEL, {"num_labels": 10**6, "id2label": None}, "num_labels is 1,000,000, the limit is 100,000"),
         (MODEL, {"text_config": {"num_labels": 10**6}}, "num_labels is 1,000,000, the limit is 100,000"),
         (MODEL, {"id2label": dict.fromkeys(range(100_001), "x")}, "entries of id2label is 100,001"),

@@ -102,6 +102,10 @@ def test_the_verdict_on_outputs_of_every_kind(eager: Any, compiled: Any, given: 
         ),
         pytest.param(Effects(draws=True), BASE, BASE + 5e-4, "match", "within", id="within the tolerance"),
         pytest.param(Effects(state=("n",)), BASE + 1, BASE, "not comparable", "changes its own n", id="a counter"),
+        pytest.param(
+            Effects(state=("n",)), BASE, BASE + 1, "not comparable", "changes its own n", id="every other call"
+        ),
+        pytest.param(Effects(state=("k",), undone=True), BASE, BASE + 0.1, "differ", "away", id="a cache given back"),
         pytest.param(Effects(inputs=("x",)), BASE + 1, BASE, "not comparable", "its input x", id="its input"),
         pytest.param(Effects(), BASE + 1, BASE, "not comparable", "reason that is not known", id="for no known reason"),
         pytest.param(Effects(inputs=("x",)), BASE, BASE + 0.1, "differ", "away from", id="given back, and wrong"),

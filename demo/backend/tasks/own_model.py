@@ -26,8 +26,9 @@ from ...core.catalog import own_model_module, own_model_parts
 from ...core.files import LFS_REMEDY
 from ...core.options import BadInput, RunSpec
 from .. import causes, compilation
+from ..effects import tensors
 from ..failures import with_line
-from ..workload import Batch, Workload, dtype_of, on_device, tensors
+from ..workload import Batch, Workload, dtype_of, on_device
 
 FIX = "Fix it, and run it again."
 BY_NAME = "Return them as a dict by name, which its ** passes on."

@@ -11,8 +11,8 @@ import torch
 from support.own_workload import result_of, without_inductor
 
 from demo.backend import compile_model, effects, profiling, run_steps
+from demo.backend.effects import tensors
 from demo.backend.tasks import own_model
-from demo.backend.workload import tensors
 from demo.core import catalog
 from demo.core.files import LFS_POINTER
 from demo.core.options import BadInput
