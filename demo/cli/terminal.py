@@ -154,12 +154,14 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
         seconds = side.wall_seconds
         low, high = fmt.latency(min(seconds)), fmt.latency(max(seconds))
         spread = f" ± {fmt.latency(statistics.pstdev(seconds))}   {low} … {high}"
-        calls = fmt.count(len(seconds), "call")
+        calls = fmt.count(len(seconds), "disturbed call" if report.disturbed else "call")
+        if result.set_aside:  # the calls of this process are not those of the answer
+            spread, calls = "", "in the processes that count"
         yield f"{title:<{width}}{fmt.latency(result.latencies[name]):>9}{spread}, {calls}", name
     yield report.sentence, report.kind if report.kind in ("faster", "slower") else "bold"
     if report.interval_and_basis:
         yield f"  {report.interval_and_basis}", ""
-    plain = [report.pays, report.agreement]
+    plain = [report.pays, report.request, report.agreement]
     if (compiled := result.compilation) is not None:
         breaks = fmt.count(len(compiled.graph_breaks), "break")
         first = fmt.duration(compiled.first_call_seconds)

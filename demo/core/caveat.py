@@ -15,8 +15,8 @@ WORDS = {
     "missing_weights": "Weights that the checkpoint lacks were initialised at random: {count} (first: {first}). "
     "Latency stands; predictions may mean nothing.",
     "segmentation": "{checkpoint} does not say whether it segments instances: its masks are shown as semantic ones.",
-    "often_taken": "Fewer cores were free than torch used threads while it was timed: a difference counts only beyond "
-    "1.75×. Stop other programs, or choose fewer threads.",
+    "often_taken": "Fewer cores were free than torch used threads while it was timed. Stop other programs, or choose "
+    "fewer threads.",
     "random_weights": "Random weights: latency stands, but predictions would mean nothing and are not shown.",
     "busy_cores": "Cores that others keep busy: {busy} of {cores}. Threads used for the timing: {threads}.",
     "timed_again": "Another program took a core while it was timed. Timed again with fewer threads: {threads}.",

@@ -104,7 +104,7 @@ class Comparison(Difference):
     eager_seconds: float
     compiled_seconds: float
     within: Interval
-    """The speed-up with its interval for this run's own process alone."""
+    """The speed-up with its interval for one process alone, the newest of those that count."""
     pooled: Measured
     """The speed-up with its interval for a rerun, before it is judged. A search or Compare asks more of it."""
     basis: Basis
@@ -143,12 +143,18 @@ def compare_variants(
 ) -> Comparison:
     """Returns compiled's speed-up over eager, pooled over `own` and the processes `before`, with its verdict.
 
+    A disturbed process takes nothing away from quiet ones: if `taken`, the processes `before` alone count, if any.
+
+    - `before`: processes whose cores no other program took.
     - `spread`: how speed-ups vary between processes. With the basis 'within one process' it counts for several only.
     - `taken`: whether other programs used CPU cores during the timing. The interval is then wider.
     - `recompiled`: whether the model was compiled again during the timing. The verdict is then 'unsure'.
     """
-    figures = [*before, own]
-    if not before and spread.basis == "within one process":
+    if taken and before:
+        figures, taken = [*before], False
+    else:
+        figures = [*before, own]
+    if len(figures) == 1 and spread.basis == "within one process":
         spread = WITHIN
     pooled = stats.rerun_ratio([one.within for one in figures], spread.deviation, spread.freedom or math.inf)
     controls = [one.control for one in figures if one.control is not None]
@@ -168,9 +174,9 @@ def compare_variants(
         verdict="unsure" if recompiled else stated.verdict,
         eager_seconds=stats.geometric_mean([one.eager_seconds for one in figures], pooled.weights),
         compiled_seconds=stats.geometric_mean([one.compiled_seconds for one in figures], pooled.weights),
-        within=own.within,
+        within=figures[-1].within,
         pooled=measured,
-        basis="repeats" if before else spread.basis,
+        basis="repeats" if len(figures) > 1 else spread.basis,
         control=control,
         processes=len(figures),
         deviation=pooled.deviation,

@@ -88,6 +88,19 @@ def ends(low: float, high: float) -> str:
     return f"{low:.{decimals}f} to {high:.{decimals}f}×"
 
 
+def two_ends(low: float, high: float) -> str:
+    """Returns a wide interval with two digits of each end: "1.2 to 13×", "0.21 to 0.45×".
+
+    An end is never rounded to 1 or beyond it, because that would tell another verdict.
+    """
+
+    def digits(end: float) -> str:
+        texts = [f"{end:.{places}f}" if end >= 10 else f"{end:#.{places + 2}g}" for places in range(7)]
+        return next((text for text in texts if float(text) != 1), texts[-1])
+
+    return f"{digits(low)} to {digits(high)}×"
+
+
 def group_thousands(number: int) -> str:
     """Returns a whole number with narrow spaces between thousands: "18 000"."""
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")

@@ -32,20 +32,14 @@ def quality(result: RunResult) -> Quality | None:
     speedup = result.speedup
     if speedup is None or result.failure is not None or result.void:
         return None
-    others = result.others_share
-    if result.oversubscribed:
-        return Quality("rough", "other programs took cores while it was timed", "quiet")
-    if others is not None and others > BUSY_CPU:
-        return Quality("rough", f"other programs used {fmt.percent(others)} of the processor", "quiet")
-    for caveat in result.caveats:
-        if caveat.key == "gpu_others":
-            return Quality("rough", str(caveat).removesuffix("."), "quiet")
+    if not result.set_aside and (disturbed := _disturbed(result)):
+        return Quality("rough", disturbed, "quiet")
     if not result.in_turns:
         return Quality("rough", "eager and compiled were timed one after the other")
     width = f"the interval is ±{fmt.percent(speedup.half_width)} wide"
     if speedup.half_width > ROUGH:
         return Quality("rough", width, "repeat")
-    if result.host_disturbed:
+    if result.host_disturbed and not result.set_aside:
         taken = fmt.percent(result.host_taken or 0.0)
         return Quality("fair", f"others kept the host, for which eager waits, from it for {taken} of the time", "quiet")
     if speedup.processes < PROCESSES:
@@ -53,3 +47,13 @@ def quality(result: RunResult) -> Quality | None:
     if speedup.half_width > SOLID:
         return Quality("fair", width, "repeat")
     return Quality("solid", f"{speedup.processes} processes, and {width}")
+
+
+def _disturbed(result: RunResult) -> str:
+    """Returns how other programs disturbed the run's own process, as a clause; '' if they did not."""
+    others = result.others_share
+    if result.oversubscribed:
+        return "other programs took cores while it was timed"
+    if others is not None and others > BUSY_CPU:
+        return f"other programs used {fmt.percent(others)} of the processor"
+    return next((str(caveat).removesuffix(".") for caveat in result.caveats if caveat.key == "gpu_others"), "")

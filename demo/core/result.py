@@ -84,7 +84,8 @@ class RunResult:
     spread: Spread | None = None
     """How far speed-ups vary between processes on this machine; None until `demo.store.reruns` adds it."""
     earlier: tuple[ProcessResult, ...] = ()
-    """Earlier processes with the same settings. The speed-up is pooled over them and this run's own process."""
+    """Earlier processes with the same settings, none of them disturbed. The speed-up is pooled over them and this run's
+    own process. If that is `set_aside`, they may have used another number of threads."""
     first_calls: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Seconds of first calls in earlier runs with the same settings, by compile cache: 'cold' or 'warm'."""
     without_breaks: Comparison | None = None
@@ -203,11 +204,23 @@ class RunResult:
         shares = [state.foreign_cpu for state in self.machine_states if state.foreign_cpu is not None]
         return sum(shares) / len(shares) if shares else None
 
-    def as_processes(self) -> tuple[ProcessResult, ...]:
-        """Returns the earlier processes and this run's own, for later runs to pool; () if those must not."""
+    @property
+    def set_aside(self) -> bool:
+        """Whether this run's own process does not count: it was disturbed, and `earlier` has quiet ones."""
+        return self.oversubscribed and bool(self.earlier)
+
+    @property
+    def own_process(self) -> ProcessResult | None:
+        """This run's own process, for later runs to pool; None if those must not."""
         if self.speedup is None or self.void or self.oversubscribed or self.outputs_differ or self.status != "ok":
-            return ()
-        return (*self.earlier, ProcessResult(self.id, self.own_figures, self.threads))
+            return None
+        return ProcessResult(self.id, self.own_figures, self.threads)
+
+    def as_processes(self) -> tuple[ProcessResult, ...]:
+        """Returns the processes that count, this run's own last, for later runs to pool; () if those must not."""
+        if self.own_process is not None:
+            return (*self.earlier, self.own_process)
+        return self.earlier if self.set_aside and self.speedup is not None and not self.void else ()
 
     @cached_property
     def starts(self) -> dict[str, Duration]:
@@ -217,13 +230,12 @@ class RunResult:
         """
         known = self.compilation.known_costs if self.compilation is not None else {}
         spreads = {state: ASSUMED_FIRST_CALLS["warm" if state == "warm" else "cold"] for state in known}
+        runs = {state: (*self.first_calls.get(state, ()), seconds) for state, seconds in known.items()}
+        if self.set_aside:
+            runs = {state: self.first_calls.get(state, seconds) for state, seconds in runs.items()}
         return {
-            state: stats.pooled_duration(
-                (*self.first_calls.get(state, ()), seconds),
-                spreads[state].deviation,
-                spreads[state].freedom or math.inf,
-            )
-            for state, seconds in known.items()
+            state: stats.pooled_duration(seconds, spreads[state].deviation, spreads[state].freedom or math.inf)
+            for state, seconds in runs.items()
         }
 
     def break_even(self, state: str) -> BreakEven | None:

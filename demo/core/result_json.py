@@ -28,9 +28,8 @@ def to_json(result: RunResult) -> dict[str, Any]:
     data["comparisons"] = {name: _comparison(one) for name, one in result.comparisons.items()}
     data["speedup"] = plain(result.speedup)
     data["control"] = data["speedup"] and data["speedup"]["control"]
-    pool = result.as_processes()
-    data["repeats"] = [run.id for run in pool]
-    data["process"] = plain(pool[-1]) if pool else None
+    data["repeats"] = [run.id for run in result.as_processes()]
+    data["process"] = plain(result.own_process)
     verdict, compiled = result.speedup.verdict if result.speedup is not None else None, result.compilation
     paid = result.break_even(compiled.own_start) if compiled is not None and verdict == "faster" else None
     data |= {"break_even_calls": paid and paid.calls, "break_even_seconds": paid and paid.seconds}

@@ -46,11 +46,33 @@ def trace(result: RunResult) -> go.Figure | None:
             hovertemplate="call %{x}: %{text}",
         )
     source = ["One dot a call, in the order timed; logarithmic scale", *provenance(result)]
-    figure.update_yaxes(type="log", showgrid=True, nticks=5)  # so that one slow call does not squeeze all other dots
+    times = [time * scale for *_, side in sides for time in side.wall_seconds]
+    ticks = log_ticks(min(times), max(times))  # plotly's own leave out the decade: '9', '10', '2', '3'
+    figure.update_yaxes(type="log", showgrid=True)  # so that one slow call does not squeeze all other dots
+    figure.update_yaxes(tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
     figure.update_xaxes(nticks=6)
     figure.update_layout(showlegend=True, hovermode="closest")
     words = [f"{name} {fmt.latency(side.median_seconds)}" for _, name, side in sides]
     return layout(figure, f"Every timed call, {unit}", source, words, left=44, right=8, plot=200)
+
+
+MOST_TICKS = 6
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Returns up to `MOST_TICKS` round numbers from `low` to `high`, both above 0, for a logarithmic axis.
+
+    They are the powers of ten, or as many of their multiples as are needed to have three, if rounding allows.
+    """
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = ((1,), (1, 3), (1, 2, 5), range(1, 10), [step / 10 for step in range(10, 100)])
+    ticks: list[float] = []
+    for multiples in steps:
+        ticks = [float(f"{step * 10.0**decade:.6g}") for decade in decades for step in multiples]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) > 2:
+            break
+    return ticks[:: -(-len(ticks) // MOST_TICKS) or 1]
 
 
 # ---- the published tables

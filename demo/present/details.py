@@ -58,6 +58,14 @@ def _sides(result: RunResult) -> tuple[list[str], list[Measurement]]:
 
 # ---- the timed calls
 
+SET_ASIDE = (
+    "Other programs disturbed this process, so it does not count: the first line is of the quiet processes, the others "
+    "are of this one."
+)
+SLOWER_BACK_TO_BACK = (
+    "Back to back is one series after the timing, without turns: its rate can be lower, if the machine was slower then."
+)
+
 
 def calls(report: Report) -> Part | None:
     """Returns statistics of the timed calls, and a text model's time to a first token."""
@@ -66,14 +74,21 @@ def calls(report: Report) -> Part | None:
         return None
     heads, sides = _sides(result)
     batch, rate = result.spec.batch_size, f"{result.spec.unit}s/s"
+    rates = [batch / seconds for seconds in result.latencies.values()]
     queued, clocks = [side.back_to_back for side in sides], [side.median_device_seconds for side in sides]
+    mean = "mean" if not result.in_turns else "trimmed mean"
+    if (processes := result.speedup.processes) > 1:
+        mean += f" of {fmt.count(processes, 'process')}"
+    texts = [SET_ASIDE] if result.set_aside else []
+    if any(one and one.calls * batch / one.seconds < calls for one, calls in zip(queued, rates, strict=True)):
+        texts.append(SLOWER_BACK_TO_BACK)
     lines: dict[str, Iterable[object]] = {
-        naming.COMPARISONS[result.main]: map(fmt.latency, result.latencies.values()),
+        f"{naming.COMPARISONS[result.main]}, {mean}": map(fmt.latency, result.latencies.values()),
         "median of this process": [fmt.latency(side.median_seconds) for side in sides],
         "p95": [fmt.latency(side.p95_seconds) for side in sides],
         "fastest": [fmt.latency(min(side.wall_seconds)) for side in sides],
         "slowest": [fmt.latency(max(side.wall_seconds)) for side in sides],
-        rate: [fmt.significant(batch / seconds) for seconds in result.latencies.values()],
+        rate: map(fmt.significant, rates),
         f"{rate}, back to back": [run and fmt.significant(run.calls * batch / run.seconds) for run in queued],
         "on the GPU": [seconds and fmt.latency(seconds) for seconds in clocks],
     }
@@ -86,7 +101,7 @@ def calls(report: Report) -> Part | None:
     if result.answer_seconds is not None:
         lines["Whole answer"] = map(fmt.latency, result.answer_seconds)
     number = fmt.group_thousands(max(len(side.wall_seconds) for side in sides))
-    return Part(f"{number} timed calls of each", (), _table(heads, lines), facts)
+    return Part(f"{number} timed calls of each", texts, _table(heads, lines), facts)
 
 
 def _processes(result: RunResult) -> list[Fact]:
@@ -329,7 +344,8 @@ def request(report: Report) -> Part | None:
     }
     times = {name: map(fmt.latency, both) for name, both in lines.items()}
     # without a clear verdict on the model there is none on the request
-    answer = fmt.ratio(requests[0] / requests[1]) if report.decided else report.ratio
+    known = report.decided and not report.ranged
+    answer = fmt.ratio(requests[0] / requests[1]) if known else report.ratio
     share = fmt.percent(result.latencies["eager"] / requests[0])
     meaning = f"{share} of an eager request is the model, and compiling does not change the rest."
     return Part(f"A whole request: {answer}", [meaning], _table(_sides(result)[0], times))

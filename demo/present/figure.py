@@ -63,7 +63,7 @@ def layout(
     lines = [line for text in source for line in textwrap.wrap(text, SOURCE_LETTERS, break_long_words=False)]
     bottom = 34 + 17 * len(lines)
     figure.add_annotation(
-        text="<br>".join(map(escape, lines)),
+        text=" <br>".join(map(escape, lines)),  # the space keeps words apart where the text is copied or read aloud
         align="left",
         font={"size": 12},
         opacity=0.8,

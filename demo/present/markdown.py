@@ -22,7 +22,7 @@ def of_run(report: Report) -> str:
         found = f"{report.ratio_in_full}, 95 % confidence, {report.basis}."
         more = [report.noise, report.without_breaks, report.quality_line]
         answer = [found, *(escape_markdown(fmt.sentence(text)) for text in more if text)]
-        paid = [escape_markdown(f"{text}.") for text in (report.pays, report.start_times) if text]
+        paid = [escape_markdown(f"{text}.") for text in (report.pays, report.request, report.start_times) if text]
     settings = ", ".join([naming.run_line(result), *naming.machine(result), result.started_at[:10]])
     below = [f"{escape_markdown(settings)}.", *map(escape_markdown, of_predictions(report))]
     parts = [section(part) for parts in details.tree(report).values() for part in parts]

@@ -64,7 +64,7 @@ def card(report: Report) -> bytes:
     _write(pen, (_EDGE, 222), where, 28, _RIGHT, colour=PAGE_MUTED)
     _write(pen, (_EDGE, 350), fmt.capital(answer), 130, _RIGHT, bold=True)
     if report.kind is not None:
-        _bars(result, pen)
+        _bars(report, pen)
         _write(pen, (_EDGE, 553), report.pays, 32, _RIGHT)
         breaks = "; with added graph breaks" if result.spec.graph_break else ""
         _write(pen, (_EDGE, 598), f"{fmt.capital(report.interval_and_basis)}{breaks}", 28, _RIGHT, colour=PAGE_MUTED)
@@ -77,8 +77,10 @@ def model(result: RunResult) -> str:
     return naming.short(checkpoint) if catalog.is_folder(checkpoint) else checkpoint
 
 
-def _bars(result: RunResult, pen: ImageDraw.ImageDraw) -> None:
+def _bars(report: Report, pen: ImageDraw.ImageDraw) -> None:
+    result = report.result
     per = "per token" if result.spec.unit == "token" and result.spec.batch_size == 1 else "per call"
+    per += ", disturbed" if report.disturbed else ""
     scale = _LONGEST_BAR / max(result.latencies.values())
     for (variant, seconds), top, colour in zip(result.latencies.items(), (392, 454), (EAGER, COMPILED), strict=True):
         end = _BAR_START + max(4, round(scale * seconds))

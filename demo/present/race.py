@@ -170,7 +170,7 @@ def _svg(
         fits = len(f"{line.name}: {line.words}") < (right - indent) / LETTER_WIDTH
         place = "" if fits else f' x="{indent}" dy="{LINE}"'
         words = f'<tspan class="said"{place}>{": " * fits}{escape(line.words)}</tspan>'
-        rows.append(f'{sample}<text x="{indent}" y="{row}">{escape(line.name)}{words}</text>')
+        rows.append(f'{sample}<text x="{indent}" y="{row}">{escape(line.name)}{"" if fits else " "}{words}</text>')
         row += 0 if fits else LINE
         if line.crossing is not None:
             low, at, high = ((x(time), y(lines[0].work(min(time, end)))) for time in line.crossing)

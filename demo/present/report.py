@@ -47,6 +47,9 @@ STARTS = {"cold": "from nothing", "warm": "with a kept cache", "partly": "with p
 """The states of the compile cache before a first call, in words."""
 WIDE = 0.1
 """An 'unsure' verdict reads 'No clear difference' if the interval's half-width is at most this, else 'Too noisy'."""
+RANGE = 0.3
+"""Beyond this half-width of the interval a speed-up is stated as a range only: '1.2 to 13× faster'."""
+DISTURBED = "disturbed calls"
 DRAWN_ONLY = (
     "This model knows drawn shapes only, and this picture is not one of its drawn scenes: its predictions may mean "
     "nothing. The timing is valid."
@@ -115,8 +118,16 @@ class Report:
         return self.kind in ("faster", "slower")
 
     @cached_property
+    def ranged(self) -> bool:
+        """Whether the speed-up is stated as a range only, because it is not known within `RANGE`."""
+        return self.decided and self.speedup is not None and self.speedup.half_width > RANGE
+
+    @cached_property
     def large(self) -> tuple[str, str, str] | None:
-        """The verdict in three texts, the second one for large letters: 'Compiled is', '1.44×', 'faster'."""
+        """The verdict in three texts, the second one for large letters: 'Compiled is', '1.44×', 'faster'.
+
+        The second one is a range, '1.2 to 13×', if the speed-up is not known within `RANGE`.
+        """
         if self.speedup is None:
             return None
         before, middle, after = _headline(self.speedup)
@@ -134,7 +145,14 @@ class Report:
     @cached_property
     def times(self) -> str:
         """The times of an eager and of a compiled call, '329 ms → 144 ms', also of a failed run; '' without both."""
-        return fmt.latencies(self.result.latencies.values()) if len(self.result.latencies) == 2 else ""
+        if len(self.result.latencies) < 2:
+            return ""
+        return fmt.latencies(self.result.latencies.values()) + (f" in {DISTURBED}" if self.disturbed else "")
+
+    @cached_property
+    def disturbed(self) -> bool:
+        """Whether other programs took cores while the times of the answer were measured."""
+        return self.result.speedup is not None and self.result.speedup.pooled.taken
 
     @cached_property
     def headline(self) -> str:
@@ -154,7 +172,10 @@ class Report:
 
     @cached_property
     def ratio(self) -> str:
-        """'1.44×' if compiled is faster, '0.80×' if slower, both with a doubt of the outputs; else `answer`."""
+        """'1.44×' if compiled is faster, '0.80×' if slower, both with a doubt of the outputs; else `answer`.
+
+        If the speed-up is not known within `RANGE`, its range: '1.2 to 13×'.
+        """
         if self.speedup is None or not self.decided:
             return self.answer
         return _ratio(self.speedup) + self._doubt
@@ -162,7 +183,11 @@ class Report:
     @cached_property
     def ratio_in_full(self) -> str:
         """`ratio` with the 95 % interval: '1.44× (1.41 to 1.45×)'. A void run has no interval."""
-        return self.ratio if self.speedup is None or self.kind == "void" else with_ends(self.ratio, self.speedup)
+        if self.speedup is None or self.kind == "void":
+            return self.ratio
+        if self.ranged:
+            return fmt.ends(self.speedup.low, self.speedup.high) + self._doubt
+        return with_ends(self.ratio, self.speedup)
 
     @cached_property
     def without_breaks(self) -> str:
@@ -170,8 +195,10 @@ class Report:
         found = self.result.without_breaks
         if found is None:
             return ""
-        ratio = _ratio(found) if found.verdict in ("faster", "slower") else _in_short(found)
-        return f"Without the added breaks, stored: {with_ends(ratio, found)}"
+        text = _in_short(found)
+        if found.verdict in ("faster", "slower"):
+            text = fmt.estimate(found.ratio, found.low, found.high)
+        return f"Without the added breaks, stored: {with_ends(text, found)}"
 
     @cached_property
     def title(self) -> str:
@@ -222,6 +249,8 @@ class Report:
             return ""
         within = found.basis == "within one process"
         processes = "within one process" if within else f"from {fmt.count(found.processes, 'process')}"
+        if self.result.set_aside:
+            return f"from {self._quiet}; this one was disturbed and does not count"
         if found.widened_by == "machine":
             return f"{processes}, with a factor of {TAKEN_FACTOR:g} at each end for taken cores"
         if within:
@@ -231,6 +260,15 @@ class Report:
         if found.processes > 1:
             return f"{processes}, including their differences"
         return f"{processes}, including about {fmt.percent(found.deviation)} between processes"
+
+    @property
+    def _quiet(self) -> str:
+        """The processes that count beside a disturbed one: '3 quiet processes', 'one with 2 threads' if other."""
+        earlier = self.result.earlier
+        threads = earlier[-1].threads
+        quiet = fmt.count(len(earlier), "quiet process")
+        others = threads is not None and threads != self.result.threads
+        return f"{quiet} with {fmt.count(threads or 0, 'thread')}" if others else quiet
 
     @cached_property
     def interval_and_basis(self) -> str:
@@ -328,6 +366,26 @@ class Report:
         return f"Pays after {', '.join(paid)}{', if its outputs are right' if self.result.outputs_unknown else ''}"
 
     @cached_property
+    def request(self) -> str:
+        """'A whole request is 1.10× faster: the rest of it is not compiled'.
+
+        '' if it gains as much as a call, which means that its ratio lies in the interval, or if that is not known.
+        """
+        found, requests = self.speedup, self.result.request_seconds
+        if found is None or requests is None or not self.decided or self.ranged:
+            return ""
+        ratio = requests[0] / requests[1]
+        if found.low <= ratio <= found.high:
+            return ""
+        way = "faster" if ratio > 1 else "slower"
+        return f"A whole request is {fmt.ratio(max(ratio, 1 / ratio))} {way}: the rest of it is not compiled"
+
+    @cached_property
+    def usable(self) -> bool:
+        """Whether the verdict is known and rests on quiet processes, so that it can stand for a run not made now."""
+        return self.kind in ("faster", "slower", "same") and not self.disturbed
+
+    @cached_property
     def start_times(self) -> str:
         """The time of a first call: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if void."""
         if self.kind in (None, "void") or not self.starts:
@@ -419,13 +477,18 @@ def _in_short(found: Comparison) -> str:
 
 
 def _ratio(found: Interval) -> str:
+    if found.half_width > RANGE:
+        return fmt.two_ends(found.low, found.high)
     return fmt.estimate(found.ratio, found.low, found.high)
 
 
 def factor(interval: Interval) -> str:
-    """Returns how many times faster or slower, never below 1: '1.44×', with as many digits as the interval allows."""
+    """Returns how many times faster or slower, never below 1: '1.44×', with as many digits as the interval allows.
+
+    If it is not known within `RANGE`, the range: '1.2 to 13×'.
+    """
     if interval.ratio < 1:
-        return fmt.estimate(1 / interval.ratio, 1 / interval.high, 1 / interval.low)
+        return _ratio(Interval(1 / interval.ratio, 1 / interval.high, 1 / interval.low))
     return _ratio(interval)
 
 

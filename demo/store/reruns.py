@@ -21,6 +21,8 @@ NEWEST = 300
 """How many of the newest stored runs are read for a new result."""
 MIN_FREEDOM = 5
 """Degrees of freedom that stored runs need to tell the spread: a few runs often differ little by chance."""
+VERSIONS = ("transformers", "threads", "driver", "triton", "python")
+"""The fields of a machine that may change the speed, in the order of `versions`."""
 MOST_PROCESSES = 30
 """Over how many processes a speed-up is pooled at most: the new run's and the newest earlier ones."""
 
@@ -54,10 +56,9 @@ def versions(result: RunResult) -> tuple[object, ...]:
     machine = result.environment
     if machine is None:
         return ()
-    names = ("transformers", "threads", "driver", "triton", "python")
     # One entry for both, so that runs stored before variables were known are reruns of those without any.
     further = [machine.settings[name] for name in ("instructions", "variables") if name in machine.settings]
-    return *(getattr(machine, name) for name in names), "; ".join(further) or None
+    return *(getattr(machine, name) for name in VERSIONS), "; ".join(further) or None
 
 
 def rerun_of(result: RunResult) -> StoredRun | None:
@@ -65,8 +66,8 @@ def rerun_of(result: RunResult) -> StoredRun | None:
     if result.speedup is None or result.environment is None:
         return None
     settings = (result.spec.protocol, *versions(result), result.parity and result.parity.verdict)
-    process = next(reversed(result.as_processes()), None)
-    return StoredRun(result.id, compiled_spec(result.spec), settings, result.speedup.within, process, result.host_bound)
+    within = result.own_figures[result.main].within
+    return StoredRun(result.id, compiled_spec(result.spec), settings, within, result.own_process, result.host_bound)
 
 
 def dump_rerun(result: RunResult) -> str | None:
@@ -98,27 +99,37 @@ def earlier_processes(
     - `deleted`: earlier processes of the same repeated run that are not stored. Used if their number of threads is the
       same.
     - Order: first `deleted`, then `stored`, oldest first. Only the last `MOST_PROCESSES` - 1 of them are returned.
+    - If `result` was disturbed and none of them had its number of threads: those with the number of the newest one.
     - () if `result` has no speed-up.
     """
     own = rerun_of(result)
     if own is None:
         return ()
-    alike = [run for run in stored if (run.spec, run.settings) == (own.spec, own.settings)]
-    pool = [run.process for run in alike if run.process is not None]
+    alike = [run for run in stored if (run.spec, _without_threads(run)) == (own.spec, _without_threads(own))]
+    pool = [run.process for run in alike if run.settings == own.settings and run.process is not None]
     ids = {process.id for process in pool}
     others = [process for process in deleted if process.id not in ids and process.threads == result.threads]
-    return (*others, *reversed(pool))[-(MOST_PROCESSES - 1) :]
+    found = [*others, *reversed(pool)]
+    if not found and result.oversubscribed:
+        quiet = [*deleted, *(run.process for run in reversed(alike) if run.process is not None)]
+        found = [process for process in quiet if process.threads == quiet[-1].threads]
+    return tuple(found[-(MOST_PROCESSES - 1) :])
+
+
+def _without_threads(run: StoredRun) -> tuple[object, ...]:
+    """Returns `run.settings` without the number of threads, which a process of a run chooses by the free cores."""
+    return tuple(value for place, value in enumerate(run.settings) if place != 1 + VERSIONS.index("threads"))
 
 
 def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
     """Returns how much speed-ups differ between reruns in `stored`; `assumed_spread` if there are too few reruns.
 
     `stored`: runs with the device and torch version of `result`. Reruns of `result` itself do not count, nor runs that
-    wait for their host if `result` does not, or the other way round.
+    wait for their host if `result` does not, or the other way round, nor disturbed ones.
     """
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
     for run in stored:
-        if run.host_bound == result.host_bound:
+        if run.host_bound == result.host_bound and run.process is not None:
             groups[run.spec, run.settings].append(run.within)
     if (own := rerun_of(result)) is not None:
         groups.pop((own.spec, own.settings), None)  # `earlier_processes` counts these

@@ -143,8 +143,8 @@ class BestTable:
     @property
     def disturbed(self) -> bool:
         """Whether other programs took CPU cores during the newest run of any way that has a rank."""
-        runs = [row.result for row in self.rows if row.rank is not None and row.result is not None]
-        return any(run.oversubscribed for run in runs)
+        ranked = [row.measured for row in self.rows if row.rank is not None and row.measured is not None]
+        return any(measured.taken for measured in ranked)
 
 
 def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str]) -> BestTable:

@@ -10,10 +10,10 @@ from support.samples import failed_result, measurement, ok_result, text_result
 
 from demo.cli import terminal
 from demo.core import format as fmt
-from demo.core.comparison import BreakEven, Spread
+from demo.core.comparison import BreakEven, ProcessResult, Spread
 from demo.core.machine import HostSample
-from demo.core.measurement import Compilation, CompileCost, Pair
-from demo.core.outputs import Parity
+from demo.core.measurement import Compilation, CompileCost, Measurement, Pair
+from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import RunResult
 from demo.present import details, markdown
 from demo.present.report import Report
@@ -33,6 +33,12 @@ BROKEN = ok_result(spec=dataclasses.replace(ok_result().spec, graph_break=True))
 
 def compiled_at(seconds: float) -> RunResult:
     return ok_result(compiled=measurement(seconds))
+
+
+def wide_calls(seconds: float) -> Measurement:
+    """Six blocks of calls of about `seconds` that vary by 60 %."""
+    times = tuple(seconds * (1 + 0.3 * (block % 4 - 1.5)) for block in range(6) for _ in range(4))
+    return dataclasses.replace(measurement(seconds), wall_seconds=times)
 
 
 def launching(share: float, **changes: Any) -> RunResult:
@@ -231,3 +237,71 @@ def test_a_slower_prompt_may_never_pay() -> None:
     assert result.speedup.verdict == "faster"
     even = result.break_even("cold")
     assert (even.calls, even.images, even.answers) == (None, None, None)
+
+
+QUIET = ok_result().as_processes()
+SET_ASIDE = ok_result(id="now", machine_states=BUSY, compiled=measurement(0.0018), earlier=QUIET)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "words"),
+    [
+        (QUIET * 3, "from 3 quiet processes; this one was disturbed and does not count"),
+        (
+            (dataclasses.replace(QUIET[0], threads=1),),
+            "from 1 quiet process with 1 thread; this one was disturbed and does not count",
+        ),
+    ],
+    ids=["same threads", "other threads"],
+)
+def test_the_basis_says_that_a_disturbed_process_does_not_count(earlier: tuple[ProcessResult, ...], words: str) -> None:
+    assert Report(dataclasses.replace(SET_ASIDE, earlier=earlier)).basis == words
+
+
+def test_the_answer_of_quiet_processes_is_not_called_rough() -> None:
+    report = Report(SET_ASIDE)
+    assert (report.kind, report.usable) == ("faster", True)
+    assert report.quality_line == "Fair: it rests on 1 process"
+    assert "disturbed call" not in terminal.summary(report)
+
+
+WIDE = ok_result(compiled=wide_calls(0.0007))
+
+
+def test_beyond_30_per_cent_the_largest_line_is_the_range() -> None:
+    report = Report(WIDE)
+    assert report.speedup.half_width > 0.3 and report.large == ("Compiled is", "2.3 to 5.2×", "faster")
+    assert report.answer == "2.3 to 5.2× faster (rough)" and report.ratio_in_full == "2.30 to 5.18×"
+    assert "2.3 to 5.2×" in headline(report) and "2.3 to 5.2× faster" in terminal.summary(report)
+
+
+def test_the_range_of_a_loss_is_that_of_the_slow_down() -> None:
+    assert Report(ok_result(compiled=wide_calls(0.006))).large == ("Compiled is", "1.7 to 3.7×", "slower")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (1.21, 12.95, "1.2 to 13×"),
+        (1.003, 1.9, "1.003 to 1.9×"),
+        (0.2, 5.0, "0.20 to 5.0×"),
+        (0.21, 0.4499, "0.21 to 0.45×"),
+        (95, 130, "95 to 130×"),
+    ],
+)
+def test_an_end_of_a_range_is_never_rounded_to_no_difference(low: float, high: float, text: str) -> None:
+    assert fmt.two_ends(low, high) == text
+
+
+def test_latencies_of_disturbed_calls_say_so() -> None:
+    report = Report(ok_result(machine_states=BUSY, compiled=measurement(0.0018)))
+    assert report.headline.endswith("in disturbed calls") and "per call, disturbed" in headline(report)
+    assert "disturbed calls" in terminal.summary(report)
+
+
+def test_a_request_that_gains_less_than_a_call_stands_above_the_folds() -> None:
+    around = ok_result(end_to_end=EndToEnd(0.004, 0.001, 0.0))
+    words = "A whole request is 1.17× faster: the rest of it is not compiled"
+    assert Report(around).request == words
+    assert words in headline(Report(around)) and words in terminal.summary(Report(around))
+    assert Report(ok_result(end_to_end=EndToEnd(1e-9, 0.0, 0.0))).request == ""

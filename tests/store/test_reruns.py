@@ -181,3 +181,45 @@ def test_a_first_call_while_cores_were_taken_counts_only_without_a_quiet_one(
     for one in earlier:
         history.append(one)
     assert with_earlier_costs(started(21.0), history).first_calls == {"cold": pooled}
+
+
+TAKEN = {"machine_states": tuple(HostSample(float(at), 0.5, None, 0.9) for at in range(3))}
+"""One of the two cores was taken while the run's two threads were timed."""
+
+
+def test_a_disturbed_run_takes_nothing_away_from_quiet_ones(history: History) -> None:
+    quiet = with_earlier_runs(after(history, [run(0.01), run(-0.01)]), (), history)
+    last = with_earlier_runs(after(history, [], compiled=measurement(0.0018), **TAKEN), (), history)
+    assert last.speedup.ratio == pytest.approx(quiet.speedup.ratio) and last.speedup.verdict == "faster"
+    assert last.speedup.processes == 3 and last.as_processes() == last.earlier
+
+
+def test_a_disturbed_process_is_not_in_the_pool_of_a_later_run(history: History) -> None:
+    disturbed = after(history, [run()], compiled=measurement(0.0018), **TAKEN)
+    later = with_earlier_runs(after(history, []), (), history)
+    assert len(later.earlier) == 1 and disturbed.id not in {one.id for one in later.earlier}
+
+
+def test_a_disturbed_run_takes_the_answer_of_other_threads(history: History) -> None:
+    fewer = there(threads=1)
+    quiet = after(history, [], **fewer)
+    last = with_earlier_runs(after(history, [], compiled=measurement(0.0018), **TAKEN), (), history)
+    assert [one.id for one in last.earlier] == [quiet.id] and last.speedup.verdict == "faster"
+
+
+def test_a_disturbed_run_without_quiet_ones_keeps_its_wide_interval(history: History) -> None:
+    last = with_earlier_runs(after(history, [run(**TAKEN)], **TAKEN), (), history)
+    assert last.earlier == () and last.speedup.pooled.taken
+
+
+def test_disturbed_runs_say_nothing_of_the_spread_between_processes(history: History) -> None:
+    apart = reruns(0.3, 7, spec=other(batch_size=2), **TAKEN)
+    assert spread_after(history, apart) == ASSUMED
+
+
+def test_the_first_call_of_a_disturbed_run_does_not_count_either(history: History) -> None:
+    quiet = after(history, [], compilation=Compilation(20.0, "cold", 1, cold=CompileCost(20.0, {})))
+    slow = Compilation(60.0, "cold", 1, cold=CompileCost(60.0, {}))
+    last = with_earlier_runs(after(history, [], compilation=slow, **TAKEN), (), history)
+    assert last.earlier[0].id == quiet.id
+    assert with_earlier_costs(last, history).starts["cold"].seconds == pytest.approx(20.0)

@@ -35,11 +35,12 @@ PICTURE_PUBLIC = (
     "who opens this page can see them."
 )
 PROMPT_PUBLIC = "Your prompt and both answers are kept with the result. Everybody who opens this page can see them."
-PROMPTS = (
-    "The picture shows a",
-    "This is a picture of a large red star in the middle. What colour is the star?",
-    "The picture shows a tiny white ring",
-)
+PROMPTS = {
+    "The picture shows a": "The picture shows a",
+    "This is a picture of a large red star in the middle. What colour is the star?": "What colour is the star?",
+    "The picture shows a tiny white ring": "… a tiny white ring",
+}
+"""Example prompts with their labels on the page, which has room for some 25 letters."""
 MODE_NOTES = {
     "default": "Fuses operations into fewer kernels. Start with this one.",
     "reduce-overhead": "On a GPU, records the kernels of a call and replays them with one launch: helps small batches.",
@@ -345,7 +346,14 @@ class Form:
         # the style sheet shows them for text models, else the picture field
         with gr.Column(elem_classes="field", elem_id="input-text"):
             prompt = gr.Textbox(catalog.PROMPT, label="Prompt", lines=3, elem_id="prompt")
-            gr.Examples(list(PROMPTS), prompt, label="Examples", elem_id="prompts", api_visibility="private")
+            gr.Examples(
+                list(PROMPTS),
+                prompt,
+                label="Examples",
+                elem_id="prompts",
+                api_visibility="private",
+                example_labels=list(PROMPTS.values()),
+            )
             allowed = OPTIONS["tokens"]
             tokens = gr.Number(
                 allowed.default,

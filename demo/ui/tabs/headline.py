@@ -27,17 +27,19 @@ def intro(checkpoint: str) -> Markup:
     model = f"{name}: {entry.title}, {source(entry)}" if entry is not None else f"{name}, from the Hub"
     if catalog.id_refusal(checkpoint):
         model = ""
-    recorded = _recorded_run()
+    recorded = Report(recorded_runs()[0])
     return render("results.intro", model, race_of(recorded, plays=True), recorded.result)
 
 
 @functools.cache
-def _recorded_run() -> Report:
-    return Report(from_json(json.loads((catalog.ASSETS / "recorded.json").read_text(encoding="utf-8"))))
+def recorded_runs() -> tuple[RunResult, ...]:
+    """Returns the results that come with the project, each recorded on another machine. The first is for a new page."""
+    files = sorted(catalog.ASSETS.glob("recorded*.json"))
+    return tuple(from_json(json.loads(file.read_text(encoding="utf-8"))) for file in files)
 
 
 def headline(report: Report, recorded: bool = False) -> Markup:
-    """Returns the verdict of a run as HTML. With `recorded`, the word "Recorded" and the date stand above it.
+    """Returns the verdict of a run as HTML. With `recorded`, "Recorded", date and machine stand above it.
 
     Of a run without a speed-up it returns a card: what happened, and what to do.
     """
@@ -48,13 +50,14 @@ def headline(report: Report, recorded: bool = False) -> Markup:
         if failed and failed.remedy and result.status != "cancelled":
             remedy = Markup("{} {}").format(failed.remedy, links.change_links(result.spec, failed.change))
         return render("results.card", naming.status(result), message, remedy, kicker(result), report.title)
-    processes = [next(iter(one.figures.values())).within.ratio for one in result.as_processes()]
+    processes = [one.figures[result.main].within.ratio for one in result.as_processes() if result.main in one.figures]
     several = processes if len(processes) > 1 else []
+    within = None if several else speedup.within
     return render(
         "results.headline",
         report,
-        Markup(f"Recorded {fmt.minute(result.started_at)} UTC: " if recorded else "") + kicker(result),
-        ruler(speedup, report.decided, speedup.floor, None if several else speedup.within, several),
+        kicker(result, recorded),
+        ruler(speedup, report.decided and not report.ranged, speedup.floor, within, several),
         links.change_links(result.spec, {"mode": "reduce-overhead"}) if report.launching else "",
     )
 
@@ -69,9 +72,15 @@ def race_of(report: Report, plays: bool) -> Markup:
     return both_sizes(lambda size: race.picture(report.race, size, plays=plays))
 
 
-def kicker(result: RunResult) -> Markup:
-    """Returns the small line above the verdict: settings, machine, time. The page for talks shows settings only."""
+def kicker(result: RunResult, recorded: bool = False) -> Markup:
+    """Returns the small line above the verdict: settings, machine, time. The page for talks shows settings only.
+
+    With `recorded`, "Recorded", time and machine come first, on each page: an audience would take it for a run of now.
+    """
     line = naming.run_line(result).replace(" · ", "\N{NO-BREAK SPACE}· ")  # no line begins with the dot
+    if recorded:
+        when = f"Recorded {fmt.minute(result.started_at)} UTC on {naming.where(result)}: "
+        return Markup("{}{}").format(when, line)
     place = f"{naming.where(result)} · {fmt.minute(result.started_at)} UTC"
     return Markup('{}<span class="place"> · {}</span>').format(line, place)
 

@@ -19,6 +19,7 @@ from ...present import naming, race
 from ...present.report import Report
 from ...runs import forecast
 from ...runs.outcome import NO_FILES, Files
+from ...store.reruns import compiled_spec
 from ...sweep.grid import is_from_machine
 from ...sweep.run_grid import Waiting
 from ..desk import Desk
@@ -28,7 +29,7 @@ from ..works import VisitorRun, WaitingForQuiet, Work, result_or_error, visitor_
 from . import form as forms, links, tables
 from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates, WorkView, error_card, problem
 from .form import FIRST
-from .headline import headline, intro, strip
+from .headline import headline, intro, recorded_runs, strip
 from .result_pane import ResultPane
 
 BROWSER_KEY = "worth-compiling-visitor"
@@ -271,12 +272,16 @@ class RunTab(WorkView):
             return self.pane.show_refusal(error_card(error))
         run = latest_answer(*self._here(spec))
         if run is None:
-            sentence = "No answer of these settings is stored on this machine."
+            sentence = "No answer of these settings is stored on this machine, and none was recorded on another one."
             return self.pane.show_refusal(problem("Nothing recorded", sentence, "Press R to run it."))
         return self._show_recorded_run(run, work)
 
     def _show_recorded_run(self, run: RunResult, work: Work | None = None) -> Updates:
-        return self._show_stored_run(run, work) | {self.pane.top: headline(Report(run), recorded=True)}
+        if run in recorded_runs():  # it is of another machine, and not in the history
+            updates = {self.has_run: True, self.shown_id: ""} | self._result(run, NO_FILES, stored=False)
+        else:
+            updates = self._show_stored_run(run, work)
+        return updates | {self.pane.top: headline(Report(run), recorded=True)}
 
     def _show_refusal(self, card: Markup) -> Updates:
         return self.form.pressable(running=False) | self.pane.show_refusal(card) | {self.work_shown: None}
@@ -295,7 +300,8 @@ class RunTab(WorkView):
         match job.doing:
             case Waiting(ahead):
                 heading = f"Runs ahead of yours: {ahead}."
-                recorded = Report(job.recorded) if job.recorded is not None else None
+                here = job.recorded is not None and job.recorded not in recorded_runs()
+                recorded = Report(job.recorded) if here and job.recorded is not None else None
                 html = render("progress.waiting", heading, WAITING, job.expected_seconds, recorded)
             case WaitingForQuiet(share):
                 busy = f"Other programs use {fmt.percent(share)} of this machine."
@@ -393,8 +399,15 @@ class RunTab(WorkView):
 
 
 def latest_answer(spec: RunSpec, earlier: list[RunResult]) -> RunResult | None:
-    """Returns the first run of `earlier` that has exactly `spec` and a verdict; None if there is none."""
-    return next((run for run in earlier if run.spec == spec and Report(run).kind is not None), None)
+    """Returns the newest run of `earlier` with exactly `spec` and a usable answer, for a visitor who does not wait.
+
+    `earlier`: runs of this machine, newest first. Without such a run it returns a recorded one of another machine; then
+    the newest with any verdict, such as 'too noisy to tell'; then None.
+    """
+    alike = [report for run in earlier if run.spec == spec and (report := Report(run)).kind is not None]
+    usable = [report.result for report in alike if report.usable]
+    recorded = [run for run in recorded_runs() if compiled_spec(run.spec) == compiled_spec(spec)]
+    return next(iter([*usable, *recorded, *(report.result for report in alike)]), None)
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:

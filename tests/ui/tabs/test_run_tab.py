@@ -20,12 +20,13 @@ from support.page_support import (
     handler,
     in_the_form,
     is_ready,
+    noisy_result,
     open_page,
     press_run,
     stage_of,
     visitor,
 )
-from support.samples import failed_result, full_result, ok_result
+from support.samples import failed_result, full_result, measurement, ok_result
 
 from demo.core import catalog, cores, format as fmt
 from demo.core.caveat import note
@@ -34,6 +35,8 @@ from demo.core.progress import Progress
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form, run_tab
+from demo.ui.tabs.headline import recorded_runs
+from demo.ui.tabs.run_tab import latest_answer
 
 
 @pytest.mark.parametrize(
@@ -234,6 +237,27 @@ def test_key_s_shows_the_latest_answer_of_the_settings(answered: Page, history: 
         tab.show_recorded(gr.Request(), None, *field_values(answered, batch_size=size).values()) for size in (1, 3, 0)
     )
     assert shown[tab.shown_id] == ok_result().id
+    assert f"on {ok_result().environment.device_name}" in shown[tab.pane.top]
     assert f"Recorded {fmt.minute(ok_result().started_at)} UTC" in shown[tab.pane.top]
     assert "No answer of these settings" in missing[tab.pane.notice]["value"]
     assert "Batch size" in wrong[tab.pane.notice]["value"]
+
+
+def test_the_latest_answer_is_the_newest_usable_one() -> None:
+    spec = catalog.make_spec("shapes-segformer", device="cpu")
+    taken = tuple(HostSample(float(at), 0.5, None, 0.9) for at in range(3))
+    busy = ok_result(id="busy", spec=spec, machine_states=taken, compiled=measurement(0.0018))
+    good, void = ok_result(id="good", spec=spec), noisy_result(id="noisy", spec=spec)
+    (recorded,) = [run for run in recorded_runs() if run.spec.checkpoint == spec.checkpoint]
+    assert latest_answer(spec, [busy, void, good]) == good
+    assert latest_answer(spec, [busy, void]) == recorded
+    own = dataclasses.replace(spec, batch_size=7)
+    noisy = dataclasses.replace(void, spec=own)
+    assert latest_answer(own, [noisy]) == noisy and latest_answer(own, []) is None
+
+
+def test_key_s_shows_an_answer_recorded_elsewhere(answered: Page) -> None:
+    tab = answered.run_tab
+    shown = tab.show_recorded(gr.Request(), None, *field_values(answered, checkpoint="shapes-segformer").values())
+    assert "Recorded" in shown[tab.pane.top] and recorded_runs()[0].environment.device_name in shown[tab.pane.top]
+    assert shown[tab.shown_id] == ""
