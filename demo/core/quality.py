@@ -32,7 +32,7 @@ def quality(result: RunResult) -> Quality | None:
     speedup = result.speedup
     if speedup is None or result.failure is not None or result.void:
         return None
-    if not result.set_aside and (disturbed := _disturbed(result)):
+    if not result.set_aside and (disturbed := _disturbance(result)):
         return Quality("rough", disturbed, "quiet")
     if not result.in_turns:
         return Quality("rough", "eager and compiled were timed one after the other")
@@ -49,7 +49,7 @@ def quality(result: RunResult) -> Quality | None:
     return Quality("solid", f"{speedup.processes} processes, and {width}")
 
 
-def _disturbed(result: RunResult) -> str:
+def _disturbance(result: RunResult) -> str:
     """Returns how other programs disturbed the run's own process, as a clause; '' if they did not."""
     others = result.others_share
     if result.oversubscribed:

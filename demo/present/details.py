@@ -13,7 +13,8 @@ from ..core.options import OPTIONS, PUBLISHED_CALLS
 from ..core.result import FIRST_TOKEN, RunResult
 from ..store import published
 from . import naming
-from .report import Report, with_ends
+from .report import Report
+from .speedup_words import with_ends
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 """The titles of the columns, the first one '', and the lines. A line is its name, then a value for each other title."""

@@ -17,24 +17,14 @@ from ..core.measurement import Compilation, CompileCost
 from ..core.options import CUDA_GRAPH_MODES
 from ..core.quality import Quality, quality
 from ..core.result import RunResult
-from ..core.stats import TAKEN_FACTOR, Interval
+from ..core.stats import TAKEN_FACTOR
 from ..tasks.registry import BY_NAME
 from ..tasks.text import same_tokens
-from . import naming
+from . import naming, speedup_words as words
 from .race import RaceLine
 
 Kind = Literal["faster", "slower", "same", "unsure", "void"]
 """The verdict of a run. 'unsure': it is open. 'void': the model was recompiled while timed, so no time means much."""
-HEADLINES: dict[str, tuple[str, str, str]] = {
-    "faster": ("Compiled is", "{ratio}", "faster"),
-    "slower": ("Compiled is", "{ratio}", "slower"),
-    "same": ("Compiled makes", "no difference", ""),
-    "narrow": ("", "No clear difference", ""),
-    "unsure": ("", "Too noisy", "to tell"),
-    "busy": ("", "Too busy", "to tell"),
-    "void": ("", "Void:", "recompiled while timed"),
-}
-"""The headline of a run in three texts, by `_headline_key`; the page shows the second one large."""
 OPEN_BECAUSE = {
     "interval": "The range holds 1, so a gain and a loss are both possible",
     "control": (
@@ -45,10 +35,6 @@ OPEN_BECAUSE = {
 """Why the verdict is 'unsure', by `Comparison.open_because`; `floor` is how far eager differed from itself."""
 STARTS = {"cold": "from nothing", "warm": "with a kept cache", "partly": "with part of the cache kept"}
 """The states of the compile cache before a first call, in words."""
-WIDE = 0.1
-"""An 'unsure' verdict reads 'No clear difference' if the interval's half-width is at most this, else 'Too noisy'."""
-RANGE = 0.3
-"""Beyond this half-width of the interval a speed-up is stated as a range only: '1.2 to 13× faster'."""
 DISTURBED = "disturbed calls"
 DRAWN_ONLY = (
     "This model knows drawn shapes only, and this picture is not one of its drawn scenes: its predictions may mean "
@@ -119,18 +105,18 @@ class Report:
 
     @cached_property
     def ranged(self) -> bool:
-        """Whether the speed-up is stated as a range only, because it is not known within `RANGE`."""
-        return self.decided and self.speedup is not None and self.speedup.half_width > RANGE
+        """Whether the speed-up is stated as a range only, because it is not known within `speedup_words.RANGE`."""
+        return self.decided and self.speedup is not None and self.speedup.half_width > words.RANGE
 
     @cached_property
     def large(self) -> tuple[str, str, str] | None:
         """The verdict in three texts, the second one for large letters: 'Compiled is', '1.44×', 'faster'.
 
-        The second one is a range, '1.2 to 13×', if the speed-up is not known within `RANGE`.
+        The second one is a range, '1.2 to 13×', if the speed-up is not known within `speedup_words.RANGE`.
         """
         if self.speedup is None:
             return None
-        before, middle, after = _headline(self.speedup)
+        before, middle, after = words.headline(self.speedup)
         if self.result.spec.graph_break:
             after = f"{after} (with added graph breaks)".strip()
         return before, middle, after
@@ -168,17 +154,17 @@ class Report:
         if self.speedup is None:
             return ""
         rough = self.quality is not None and self.quality.mark == "rough" and self.speedup.verdict != "unsure"
-        return _in_short(self.speedup) + (self._doubt or (" (rough)" if rough else ""))
+        return words.in_short(self.speedup) + (self._doubt or (" (rough)" if rough else ""))
 
     @cached_property
     def ratio(self) -> str:
         """'1.44×' if compiled is faster, '0.80×' if slower, both with a doubt of the outputs; else `answer`.
 
-        If the speed-up is not known within `RANGE`, its range: '1.2 to 13×'.
+        If the speed-up is not known within `speedup_words.RANGE`, its range: '1.2 to 13×'.
         """
         if self.speedup is None or not self.decided:
             return self.answer
-        return _ratio(self.speedup) + self._doubt
+        return words.ratio(self.speedup) + self._doubt
 
     @cached_property
     def ratio_in_full(self) -> str:
@@ -187,7 +173,7 @@ class Report:
             return self.ratio
         if self.ranged:
             return fmt.ends(self.speedup.low, self.speedup.high) + self._doubt
-        return with_ends(self.ratio, self.speedup)
+        return words.with_ends(self.ratio, self.speedup)
 
     @cached_property
     def without_breaks(self) -> str:
@@ -195,10 +181,10 @@ class Report:
         found = self.result.without_breaks
         if found is None:
             return ""
-        text = _in_short(found)
+        text = words.in_short(found)
         if found.verdict in ("faster", "slower"):
             text = fmt.estimate(found.ratio, found.low, found.high)
-        return f"Without the added breaks, stored: {with_ends(text, found)}"
+        return f"Without the added breaks, stored: {words.with_ends(text, found)}"
 
     @cached_property
     def title(self) -> str:
@@ -452,49 +438,6 @@ class Report:
                     "That is no fault; the logits were compared on the same tokens."
                 )
         return notes
-
-
-def _headline_key(found: Comparison) -> str:
-    """Returns a key of `HEADLINES`: the verdict, except that 'unsure' may become 'narrow', 'busy' or 'void'."""
-    if found.open_because == "recompiled":
-        return "void"
-    if found.verdict != "unsure":
-        return found.verdict
-    if found.open_because == "machine":
-        return "busy"
-    return "narrow" if found.open_because == "interval" and found.half_width <= WIDE else "unsure"
-
-
-def _headline(found: Comparison) -> tuple[str, str, str]:
-    before, middle, after = HEADLINES[_headline_key(found)]
-    return before, middle.format(ratio=factor(found)), after
-
-
-def _in_short(found: Comparison) -> str:
-    _, middle, after = _headline(found)
-    text = f"{middle} {after}".strip()
-    return text[:1].lower() + text[1:]
-
-
-def _ratio(found: Interval) -> str:
-    if found.half_width > RANGE:
-        return fmt.two_ends(found.low, found.high)
-    return fmt.estimate(found.ratio, found.low, found.high)
-
-
-def factor(interval: Interval) -> str:
-    """Returns how many times faster or slower, never below 1: '1.44×', with as many digits as the interval allows.
-
-    If it is not known within `RANGE`, the range: '1.2 to 13×'.
-    """
-    if interval.ratio < 1:
-        return _ratio(Interval(1 / interval.ratio, 1 / interval.high, 1 / interval.low))
-    return _ratio(interval)
-
-
-def with_ends(text: str, interval: Interval) -> str:
-    """Returns `text` with the interval: '1.44× (1.41 to 1.45×)'."""
-    return f"{text} ({fmt.ends(interval.low, interval.high)})"
 
 
 def start_name(compiled: Compilation, state: str) -> str:

@@ -42,7 +42,10 @@ def states(foreign: float, free: float = 2.0) -> tuple[HostSample, ...]:
         pytest.param(pooled(1, compiled=WIDE), "rough", "repeat", id="a wide interval"),
         pytest.param(pooled(3, machine_states=states(0.3)), "rough", "quiet", id="other programs"),
         pytest.param(pooled(3, machine_states=states(0.05)), "solid", "", id="others that hardly do anything"),
-        pytest.param(pooled(3, machine_states=states(0.05, 1.0)), "rough", "quiet", id="taken cores"),
+        pytest.param(pooled(1, machine_states=states(0.05, 1.0)), "rough", "quiet", id="taken cores"),
+        pytest.param(
+            pooled(4, machine_states=states(0.05, 1.0)), "solid", "", id="taken cores beside three quiet runs"
+        ),
         pytest.param(pooled(3, caveats=(Caveat("gpu_others", {"count": 1}),)), "rough", "quiet", id="a shared GPU"),
         pytest.param(pooled(3, caveats=SLOWED), "solid", "", id="a slow GPU, for both alike"),
         pytest.param(pooled(1, caveats=SLOWED, compiled=WIDE), "rough", "repeat", id="a GPU that was slow for one"),

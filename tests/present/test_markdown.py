@@ -20,7 +20,7 @@ def test_the_export_is_the_answer_and_the_sections_of_the_page() -> None:
     report = Report(full_result())
     text = markdown.of_run(report)
     assert text.startswith("2.00× (1.993 to 2.007×)") and "Pays after " in text
-    assert "| A call | 12.2 ms | 6.12 ms |" in text
+    assert "| A call, trimmed mean | 12.2 ms | 6.12 ms |" in text
     for parts in details.tree(report).values():
         assert all(markdown.section(part) in text for part in parts)
 

@@ -12,7 +12,8 @@ from ...core.result import FIRST_TOKEN, RunResult
 from ...core.stats import TAKEN_FACTOR
 from ...present import naming
 from ...present.markdown import escape_markdown
-from ...present.report import Report, factor, start_name
+from ...present.report import Report, start_name
+from ...present.speedup_words import factor
 from ...store import export
 from ...store.reruns import compiled_spec, versions
 

@@ -1,0 +1,66 @@
+"""A speed-up in words: the verdict for large letters and in short, its ratio, and its interval."""
+
+from ..core import format as fmt
+from ..core.comparison import Comparison
+from ..core.stats import Interval
+
+HEADLINES: dict[str, tuple[str, str, str]] = {
+    "faster": ("Compiled is", "{ratio}", "faster"),
+    "slower": ("Compiled is", "{ratio}", "slower"),
+    "same": ("Compiled makes", "no difference", ""),
+    "narrow": ("", "No clear difference", ""),
+    "unsure": ("", "Too noisy", "to tell"),
+    "busy": ("", "Too busy", "to tell"),
+    "void": ("", "Void:", "recompiled while timed"),
+}
+"""The headline of a run in three texts, by `_headline_key`; the page shows the second one large."""
+WIDE = 0.1
+"""An 'unsure' verdict reads 'No clear difference' if the interval's half-width is at most this, else 'Too noisy'."""
+RANGE = 0.3
+"""Beyond this half-width of the interval a speed-up is stated as a range only: '1.2 to 13× faster'."""
+
+
+def _headline_key(found: Comparison) -> str:
+    """Returns a key of `HEADLINES`: the verdict, except that 'unsure' may become 'narrow', 'busy' or 'void'."""
+    if found.open_because == "recompiled":
+        return "void"
+    if found.verdict != "unsure":
+        return found.verdict
+    if found.open_because == "machine":
+        return "busy"
+    return "narrow" if found.open_because == "interval" and found.half_width <= WIDE else "unsure"
+
+
+def headline(found: Comparison) -> tuple[str, str, str]:
+    """Returns the verdict in three texts, the second one for large letters: 'Compiled is', '1.44×', 'faster'."""
+    before, middle, after = HEADLINES[_headline_key(found)]
+    return before, middle.format(ratio=factor(found)), after
+
+
+def in_short(found: Comparison) -> str:
+    """Returns the verdict in short: '1.44× faster', 'too noisy to tell'."""
+    _, middle, after = headline(found)
+    text = f"{middle} {after}".strip()
+    return text[:1].lower() + text[1:]
+
+
+def ratio(found: Interval) -> str:
+    """Returns '1.44×', or the range if it is not known within `RANGE`: '1.2 to 13×'."""
+    if found.half_width > RANGE:
+        return fmt.two_ends(found.low, found.high)
+    return fmt.estimate(found.ratio, found.low, found.high)
+
+
+def factor(interval: Interval) -> str:
+    """Returns how many times faster or slower, never below 1: '1.44×', with as many digits as the interval allows.
+
+    If it is not known within `RANGE`, the range: '1.2 to 13×'.
+    """
+    if interval.ratio < 1:
+        return ratio(Interval(1 / interval.ratio, 1 / interval.high, 1 / interval.low))
+    return ratio(interval)
+
+
+def with_ends(text: str, interval: Interval) -> str:
+    """Returns `text` with the interval: '1.44× (1.41 to 1.45×)'."""
+    return f"{text} ({fmt.ends(interval.low, interval.high)})"
