@@ -257,7 +257,7 @@ def test_the_latest_answer_is_the_newest_usable_one() -> None:
 
 
 def test_key_s_shows_an_answer_recorded_elsewhere(answered: Page) -> None:
-    tab = answered.run_tab
-    shown = tab.show_recorded(gr.Request(), None, *field_values(answered, checkpoint="shapes-segformer").values())
+    tab, model = answered.run_tab, {"checkpoint": "shapes-segformer", "task": "image-segmentation"}
+    shown = tab.show_recorded(gr.Request(), None, *field_values(answered, **model).values())
     assert "Recorded" in shown[tab.pane.top] and recorded_runs()[0].environment.device_name in shown[tab.pane.top]
     assert shown[tab.shown_id] == ""
