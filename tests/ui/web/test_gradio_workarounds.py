@@ -196,6 +196,13 @@ def test_no_connection_of_a_tab_stays_open() -> None:
     assert ours.get_config_file()["connect_heartbeat"] is False
 
 
+def test_no_part_counts_the_seconds_of_its_event() -> None:
+    """gradio's timers of hidden progress ask for 60 frames a second each, and go on while an event has no answer."""
+    with gradio_workarounds.Blocks(analytics_enabled=False) as page:
+        page.load(lambda: "", None, gr.Textbox(), show_progress="hidden")
+    assert [event["show_progress_on"] for event in page.get_config_file()["dependencies"]] == [[]]
+
+
 # ---- addresses
 
 
