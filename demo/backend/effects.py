@@ -190,6 +190,14 @@ def _trace_call(model: Any, call: Callable[[], Any], seed: int, inputs: Any) -> 
         trace.drew = True
         return default_rng(next(trace.seeds))
 
+    def with_own_seed(kind: Any) -> Any:
+        class Seeded(kind):  # type: ignore[misc]
+            def __init__(self, *_: Any, **__: Any) -> None:
+                trace.drew = True
+                super().__init__(next(trace.seeds))
+
+        return Seeded
+
     with ExitStack() as undo:
         undo.enter_context(torch.random.fork_rng(devices))
         undo.callback(random.setstate, random.getstate())
@@ -201,7 +209,11 @@ def _trace_call(model: Any, call: Callable[[], Any], seed: int, inputs: Any) -> 
         undo.enter_context(mock.patch.object(np.random, "default_rng", seeded_rng))
         torch.manual_seed(seed)
         before = [pickle.dumps(one) for one in generators]
-        with trace:
+        with (
+            mock.patch.object(random, "Random", with_own_seed(random.Random)),  # here alone: it would not be pickled
+            mock.patch.object(np.random, "RandomState", with_own_seed(np.random.RandomState)),
+            trace,
+        ):
             outputs = [one.clone() for one in tensors(call())]
         trace.drew |= before != [pickle.dumps(one) for one in generators]
     return outputs, trace

@@ -90,6 +90,8 @@ class Answer:
         pytest.param(lambda m, x: x * random.random(), True, id="Python's"),
         pytest.param(numpy_seeded, True, id="NumPy's, with a seed"),
         pytest.param(lambda m, x: x * np.random.default_rng(0).random(), True, id="NumPy's, a new generator"),
+        pytest.param(lambda m, x: x * np.random.RandomState(0).rand(), True, id="NumPy's, a new old generator"),
+        pytest.param(lambda m, x: x * random.Random(0).random(), True, id="Python's, a new generator"),
         pytest.param(lambda m, x: x * m.numbers.random(), True, id="NumPy's, a kept generator"),
         pytest.param(lambda m, x: Answer(x + torch.rand(4)), True, id="in a dataclass"),
         pytest.param(lambda m, x: (x + torch.rand(4)).to_sparse(), True, id="in a sparse tensor"),
