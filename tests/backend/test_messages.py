@@ -36,7 +36,8 @@ def test_updates_leave_between_blocks_only(seconds_between: float, sent: int, mo
     variant = Variant(lambda: None, [0.012] * 3, None)  # so long that a half block has 5 calls
     slow_at_first = Variant(lambda: None, [0.1] * 3, None)
     run.variants = Variants(slow_at_first, variant, [0.012] * 3)
-    run.observer = SimpleNamespace(seconds=0.0, check_cores=lambda threads: samples.append(len(calls)))
+    check = {"check_cores": lambda threads: samples.append(len(calls)), "pause": lambda: 0.0}
+    run.observer = SimpleNamespace(seconds=0.0, **check)
     run.time_interleaved(threads=0)
     # 20 calls of A B B A and 4 that settle, then 10 of the control between
     assert samples == [24 + 34 * block for block in range(8)] and sends == samples[:sent]

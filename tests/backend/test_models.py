@@ -282,7 +282,7 @@ def test_weights_that_the_model_does_not_take_are_a_caveat(tmp_path) -> None:
     [
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, {"weights": "random"}, ["quantized"]),
         ({"dtype": "bfloat16"}, {}, ["stored_dtype"]),
-        ({"torch_dtype": "float16"}, {}, ["stored_dtype"]),
+        ({"dtype": None, "torch_dtype": "float16"}, {}, ["stored_dtype"]),  # as most of the Hub names it
         ({"dtype": "bfloat16"}, {"dtype": "bfloat16"}, []),
         ({"dtype": "float32"}, {}, []),
     ],
