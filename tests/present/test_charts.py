@@ -12,7 +12,18 @@ from support.samples import GPU, measurement, ok_result
 from demo.core.result import RunResult
 from demo.core.stats import Difference
 from demo.present import colours
-from demo.present.charts import HeatCell, WayLine, by_batch, crossover, durations, heatmap, intervals, ladder, trace
+from demo.present.charts import (
+    HeatCell,
+    WayLine,
+    by_batch,
+    crossover,
+    durations,
+    heatmap,
+    intervals,
+    ladder,
+    log_ticks,
+    trace,
+)
 from demo.present.colours import COMPILED, EAGER, TEXT
 from demo.store import published
 from demo.store.published import PublishedRow
@@ -132,3 +143,25 @@ def test_the_parts_of_a_bar_add_up_to_the_first_answer() -> None:
     figure = ladder({"Freezing": PARTS, "Eager": dict.fromkeys(PARTS, 1.0)}, [])
     assert np.sum([bar.x for bar in figure.data], axis=0).tolist() == pytest.approx([23.0, 4.0])
     assert "23 s" in notes(figure)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (3.1, 34.0, [5, 10, 20]),
+        (0.9, 9000.0, [1, 10, 100, 1000]),
+        (1.45, 1.62, [1.5, 1.6]),
+        (4.59, 4.6, [4.6]),
+    ],
+    ids=["a decade", "many decades", "a part of a decade", "hardly any difference"],
+)
+def test_ticks_of_a_logarithmic_axis_are_round_numbers(low: float, high: float, ticks: list[float]) -> None:
+    """Plotly wrote '3 4 5 … 10 2 3': it leaves out the decade."""
+    assert log_ticks(low, high) == ticks
+
+
+def test_words_of_a_caption_stay_apart_at_the_end_of_a_line() -> None:
+    figure = trace(ok_result())
+    assert figure is not None
+    caption = next(one.text for one in figure.layout.annotations if "One dot a call" in one.text)
+    assert "<br>" in caption and not re.search(r"\S<br>", caption)
