@@ -23,7 +23,7 @@ from benchmarks import report
 from demo.cli import best_command
 from demo.core import catalog, codec, format as fmt
 from demo.core.options import RunSpec
-from demo.runs.outcome import Files
+from demo.runs.ongoing import Files
 from demo.runs.runner import Runner
 from demo.store.history import History
 from demo.sweep.best_table import BestTable, Way

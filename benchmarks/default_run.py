@@ -12,7 +12,7 @@ import time
 from benchmarks import report
 from demo.core import catalog
 from demo.core.options import RunSpec
-from demo.core.progress import Progress
+from demo.core.progress import Progress, Provisional
 from demo.core.result import RunResult
 from demo.present.report import Report
 from demo.runs.runner import Runner
@@ -31,7 +31,7 @@ def one_run(runner: Runner, spec: RunSpec = SPEC) -> tuple[float, float, RunResu
         if isinstance(event, Progress):
             if event.eager_seconds is not None and not first_eager:
                 first_eager = time.perf_counter() - started
-            if event.answer is not None and not answered:  # only the later start is still measured
+            if isinstance(event, Provisional) and not answered:  # only the later start is still measured
                 answered = time.perf_counter() - started
         else:
             result = event

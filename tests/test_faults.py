@@ -18,7 +18,7 @@ from support.worker_processes import needs_linux, processes_with, wait_until
 
 from demo.core import catalog, limits
 from demo.core.result import RunResult
-from demo.runs import outcome
+from demo.runs.earlier import store
 from demo.runs.process import child_process
 from demo.runs.runner import Runner
 from demo.store.history import FOLDER_VARIABLE, History, HistoryError
@@ -201,13 +201,13 @@ def test_a_damaged_file_is_kept_aside_and_a_new_one_started(damage: Callable[[by
     history.path.write_bytes(damaged)
     with contextlib.suppress(HistoryError):
         history.all()  # the page's list of results has met the damage
-    result = outcome.store(ok_result(), history)
+    result = store(ok_result(), history)
     (warning,) = result.warnings
     assert "was damaged" in warning and str(history.path.parent) not in warning
-    assert history.all() == [ok_result()]
+    assert history.all() == [result]
     (aside,) = history.path.parent.glob("*.damaged-*")
     assert aside.read_bytes() == damaged and aside.name in warning
-    assert outcome.store(failed_result(), history).warnings == []
+    assert store(failed_result(), history).warnings == []
 
 
 @pytest.mark.parametrize(
@@ -245,8 +245,8 @@ def test_a_history_at_its_limit_keeps_what_it_has_and_says_so(history: History, 
             history.append(ok_result(id=str(number)))
             stored += 1
     assert 3 < stored == history.count()
-    (warning,) = outcome.store(ok_result(), history).warnings
+    (warning,) = store(ok_result(), history).warnings
     assert "not stored" in warning and history.count() == stored
     assert history.delete(["0", "1"]) == 2
-    assert outcome.store(ok_result(), history).warnings == []
+    assert store(ok_result(), history).warnings == []
     assert history.count() == stored - 1

@@ -5,6 +5,7 @@ It answers with JSON lines on the pipe EVENTS_FD, to which no library prints, an
 
     {"event": "ready", "machine": {...}}        once, before the job: a HostInfo
     {"event": "progress", "progress": {...}}    a Progress
+    {"event": "provisional", "provisional": {...}}    a Provisional: the result so far, if only a first call is left
     {"event": "refused", "message": "..."}      a BadInput: the job cannot be run as given
     {"event": "result", "result": {...}}        a RunResult, also of a failed run
 """

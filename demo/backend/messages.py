@@ -13,7 +13,8 @@ from pydantic import validate_call
 
 from ..core import codec
 from ..core.options import RunSpec
-from ..core.progress import Progress
+from ..core.progress import Progress, Provisional
+from ..core.result import RunResult
 from . import timing
 
 MIN_SECONDS_BETWEEN = 0.25
@@ -28,6 +29,7 @@ class WorkerJob:
     """What the worker shall run: one line of JSON on its standard input."""
 
     spec: RunSpec
+    """Its device is "cpu" or "cuda": the app has put one of them in place of "auto"."""
     input_file: str | None = None
     """Path of the picture; None if the run has none."""
     id: str = ""
@@ -84,6 +86,11 @@ class Events:
         self._last = Progress(phase=phase, fraction=fraction, elapsed_seconds=now - self._start, **fields)
         self._sent_at = now
         self.send("progress", progress=codec.plain(self._last))
+
+    def provisional(self, result: RunResult, phase: str, fraction: float, **more: Any) -> None:
+        """Sends the progress, and the result of a run that goes on only to time its first call in a new process."""
+        self.progress(phase, fraction, **more)
+        self.send("provisional", provisional=codec.plain(Provisional(result=result, **vars(self._last))))
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
         """Sends the progress and the estimates so far. `elapsed`: seconds since the timing began."""

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 
 from ..core.options import BadInput, RunSpec
+from ..core.refusals import resolve
 from ..core.size_log import Size
-from . import compilation, compile_cache, compile_model, tasks
+from . import compilation, compile_cache, compile_model, machine_probe, tasks
 from .messages import answer_one_job
 from .workload import Workload
 
@@ -48,7 +49,7 @@ def run(spec: RunSpec, input_file: Path, sizes: list[Size], compiled: bool, cach
     compile_cache.use_empty_cache(cache_folder)
     try:
         with torch.no_grad():
-            return replay(tasks.load(spec, input_file), sizes, compiled)
+            return replay(tasks.load(resolve(spec, machine_probe.host()), input_file), sizes, compiled)
     except BadInput as refusal:
         return {"refused": str(refusal)}
     except torch.OutOfMemoryError:

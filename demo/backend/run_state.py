@@ -48,7 +48,7 @@ class RunState:
 
     @property
     def spec(self) -> RunSpec:
-        """The job's spec. After `load` its device is "cpu" or "cuda", never "auto"."""
+        """The job's spec."""
         return self.result.spec
 
     def result_so_far(self) -> RunResult:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-from ..core import cores, format as fmt, refusals
+from ..core import cores, format as fmt
 from ..core.caveat import NOTHING_DONE, Caveat
 from ..core.measurement import Compilation, CompileCost, Measurement, StartUp
 from ..core.options import PUBLISHED_CALLS, BadInput
@@ -82,7 +82,6 @@ class Run(RunState):
     def load(self) -> None:
         since, started = cores.sample(), time.perf_counter()
         self.enter("load", 0.02)
-        self.keep(spec=refusals.resolve(self.spec, machine_probe.host()))
         if self.spec.device == "cpu" and self.spec.threads is None and self.job.threads is not None:
             torch.set_num_threads(self.job.threads)
         self.workload = tasks.load(self.spec, self.job.seen_file, lambda image: self.keep(image=image))
@@ -418,7 +417,7 @@ class Run(RunState):
             return
         if self.job.kept_packages or not (compiled.cold or compiled.partly or self.job.cache_folder):
             return
-        self.events.progress("check", 0.95, code="compile_again", answer=self.result_so_far())
+        self.events.provisional(self.result_so_far(), "check", 0.95, code="compile_again")
         spec = replace(self.spec, threads=machine.threads) if self.workload.device.type == "cpu" else self.spec
         source = "the package" if self.package is not None else "the filled cache"
         with self.tolerate(f"The first call from {source} could not be measured"):

@@ -22,7 +22,7 @@ from ..present import markdown
 from ..present.report import Report
 from ..present.script import loading_lines
 from ..runs.forecast import memory_doubt
-from ..runs.outcome import Files
+from ..runs.ongoing import Files
 from ..store.history import History
 from . import common, terminal
 

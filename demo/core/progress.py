@@ -46,5 +46,11 @@ class Progress:
     repeat: int = 1
     repeats: int = 1
     """Number of fresh processes that the run asked for; `repeat` is the number of the current one, from 1."""
-    answer: RunResult | None = None
-    """The result, once only a first call with a filled compile cache is left to measure; None before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provisional(Progress):
+    """The state of a run whose answer is known: only a first call with a filled compile cache is left to measure."""
+
+    result: RunResult
+    """The result without that call. It is the run's result if that call fails, or if the run is cancelled."""

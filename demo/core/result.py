@@ -4,12 +4,12 @@ Only raw times are stored, in seconds. All else is computed from them, so a bett
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from . import stats
-from .caveat import NOTHING_DONE, Caveat
+from .caveat import NOTHING_DONE, Caveat, note
 from .comparison import (
     ASSUMED_FIRST_CALLS,
     WITHIN,
@@ -273,6 +273,10 @@ class RunResult:
             return None
         around = parts.copy_seconds + batch * (parts.preprocess_seconds + parts.postprocess_seconds)
         return around + calls[0], around + calls[1]
+
+    def with_note(self, sentence: str) -> "RunResult":
+        """Returns the result with one more caveat, without names of this machine's folders."""
+        return replace(self, caveats=(*self.caveats, note(sentence).redact()))
 
     @property
     def warnings(self) -> list[str]:

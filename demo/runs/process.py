@@ -25,7 +25,7 @@ from ..core import codec, format as fmt
 from ..core.machine import HostInfo
 from ..core.options import BadInput
 from ..core.program import PACKAGE
-from ..core.progress import Progress
+from ..core.progress import Progress, Provisional
 from ..core.result import RunResult
 from ..core.result_json import from_json
 from .environment import share_headers, worker_environment
@@ -139,6 +139,8 @@ class Worker:
         self.ready = threading.Event()
         """Set when the process has imported its libraries, or has ended."""
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._exited_at = math.inf
+        """When the process ended, by `time.monotonic`. A process that it started may hold the pipe open after that."""
         reading, writing = os.pipe()
         try:
             with contextlib.ExitStack() as undo:
@@ -169,6 +171,8 @@ class Worker:
             self.ready.set()
         elif kind == "progress":
             self._events.put(codec.from_plain(Progress, message["progress"]))
+        elif kind == "provisional":
+            self._events.put(codec.from_plain(Provisional, message["provisional"]))
         elif kind == "refused":
             self._events.put(BadInput(fmt.redact(codec.from_plain(str, message["message"]))))
         elif kind == "result":
@@ -188,20 +192,19 @@ class Worker:
             raise WorkerDied(f"it was not ready after {READY_SECONDS:.0f} s")
         raise WorkerDied(words.splitlines()[-1].rstrip(".") if words and code >= 0 else f"it {ending(code)}")
 
-    def events(self) -> Iterator[Event | None]:
-        """Yields the process's events, and None whenever no event came for 0.2 s."""
-        exited_at = math.inf  # a process that the worker started may hold the pipe open after its end
-        while True:
-            if self.child.exit_code_now() is not None:
-                exited_at = min(exited_at, time.monotonic())
-            try:
-                if (event := self._events.get(timeout=POLL_SECONDS)) is None:
-                    return
-                yield event
-            except queue.Empty:
-                if time.monotonic() > exited_at + DRAIN_SECONDS:
-                    return
-                yield None
+    def next_event(self) -> Event | None:
+        """Returns the process's next event, or None if none came for 0.2 s. Raises WorkerDied after the last event."""
+        if self.child.exit_code_now() is not None:
+            self._exited_at = min(self._exited_at, time.monotonic())
+        try:
+            event = self._events.get(timeout=POLL_SECONDS)
+        except queue.Empty:
+            if time.monotonic() <= self._exited_at + DRAIN_SECONDS:
+                return None
+            event = None
+        if event is None:
+            raise WorkerDied("it sends no further event")
+        return event
 
     def close(self) -> None:
         """Kills the process and all that it started, and removes its temporary files."""

@@ -8,22 +8,23 @@ import contextlib
 import dataclasses
 import logging
 import threading
-import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from ..core import cores, limits
-from ..core.caveat import note
+from ..core import cores, format as fmt, limits
 from ..core.comparison import ProcessResult
 from ..core.machine import HostInfo
 from ..core.options import BadInput, RunSpec
 from ..core.program import PACKAGE
-from ..core.progress import Progress
+from ..core.progress import Progress, Provisional
+from ..core.refusals import resolve
 from ..core.result import RunResult
-from ..store.history import History, HistoryError
-from . import outcome
-from .outcome import NO_FILES, Files, OngoingRun
-from .process import POLL_SECONDS, READY_SECONDS, Event, Worker
+from ..store.history import History
+from .earlier import complete, store, store_note
+from .ongoing import NO_FILES, Files, OngoingRun
+from .process import POLL_SECONDS, READY_SECONDS, Event, Worker, WorkerDied
+from .repeats import Repeats
 
 WORKER_MODULE = f"{PACKAGE}.backend"
 CLOSING_SECONDS = 5.0
@@ -99,103 +100,110 @@ class Runner:
         count, such as a failed one, or after `timeout_seconds`. Raises BadInput if the first process refuses the spec.
         """
         with self._one_at_a_time:
-            started, exactly = time.monotonic(), threads is None
-            repeats = range(len(earlier) + 1, max(len(earlier) + 1, spec.repeats) + 1)
-            for repeat in repeats:
-                before = time.monotonic() - started
-                more = repeats[-1] - repeat + to_come
-                if threads is None and earlier:
-                    threads = earlier[0].threads
-                run = OngoingRun(spec, input_file, files, cancel, threads, exactly)
+            repeats = Repeats(spec.repeats, earlier, to_come, threads)
+            while True:
+                run = OngoingRun(spec, input_file, files, cancel, repeats.threads)
                 try:
-                    for event in self._run_one(run, earlier, more, repeat == repeats[-1]):
-                        if isinstance(event, Progress):
-                            yield _over_repeats(event, repeats, repeat, before)
-                        else:
-                            result = event
+                    result = yield from self._run_process(run, repeats)
                 except BadInput as refused:
-                    if repeat == repeats[0]:
+                    if repeats.is_first:
                         raise
-                    result = dataclasses.replace(result, caveats=(*result.caveats, note(str(refused))))
+                    result = store_note(result, str(refused), self._history)
                     break
-                earlier = result.as_processes()
-                if repeat != repeats[-1] and time.monotonic() - started > self.timeout_seconds:
-                    late = f"Repeats ended after {repeat} of {repeats[-1]} processes: the time of one run was over."
-                    result = dataclasses.replace(result, caveats=(*result.caveats, note(late)))
-                    earlier = ()
-                if not earlier:
-                    self._renew_spares(min(to_come, len(self._spares)))  # the repeats to come are not run
+                if not repeats.advance(result):
                     break
             yield result
 
-    def _run_one(
-        self, run: OngoingRun, earlier: tuple[ProcessResult, ...], to_come: int, last: bool
-    ) -> Iterator[Progress | RunResult]:
-        """Yields the progress of one process and, last, its result, which is already stored. Raises BadInput.
-
-        `to_come`: how many processes of this run and later runs follow. `last`: whether no repeat of this run follows.
-        """
-        marker = self._history.begin_run(run.as_interrupted()) if self._history is not None else None
-        result: RunResult | BadInput | None = None
+    def _run_process(self, run: OngoingRun, repeats: Repeats) -> Generator[Progress, None, RunResult]:
+        """Yields the progress of one process, and returns its result, which is already stored. Raises BadInput."""
+        marker = self._mark(run.as_interrupted())
+        result: RunResult | None = None
+        refused = False
         try:
-            with contextlib.closing(self._on_worker(run)) as events:
+            with contextlib.ExitStack() as stack:
+                try:
+                    worker = stack.enter_context(self._one_worker())
+                    while (result := self._end_of(run)) is None and not self._wait_until_ready(worker, run):
+                        yield repeats.progress(run.progress_after(run.elapsed_seconds))
+                    if result is None and worker.machine is not None:
+                        run.spec = resolve(run.spec, worker.machine)
+                        marker = self._mark(run.as_interrupted(), marker)
+                        worker.child.send(run.job(worker.child.folder))
+                except OSError as error:
+                    result = run.not_started(error)
                 while result is None:
-                    event = next(events)
-                    if self._closing.is_set():
-                        result = run.as_interrupted()
-                    elif run.cancel is not None and run.cancel.is_set():
-                        result = run.as_cancelled()
-                    elif isinstance(event, BadInput | RunResult):
+                    event = self._next_event(worker, run)
+                    if (result := self._end_of(run)) is not None:
+                        break
+                    if isinstance(event, BadInput):
+                        raise event
+                    if isinstance(event, RunResult):
                         result = event
-                    elif event is not None and event.answer is not None:
-                        run.answer = event.answer
-                        answer = self._complete(event.answer, earlier, run.elapsed_seconds)
+                        break
+                    if isinstance(event, Provisional):
+                        answer = complete(event.result, repeats.earlier, run.elapsed_seconds, self._history)
+                        event = dataclasses.replace(event, result=answer)
+                    now = run.progress_after(run.elapsed_seconds, event)
+                    if isinstance(event, Provisional):
                         known = answer.compilation is not None and answer.compilation.warm is not None
                         # The worker goes on to measure a first call with a filled cache. The next repeat has one.
-                        if (known or not last) and run.spec.cache == "keep":
-                            result = run.answer
-                            continue
+                        if (known or not repeats.is_last) and run.spec.cache == "keep":
+                            result = answer
+                            break
                         # If the app is killed from here on, the next start stores the answer, not 'interrupted'.
-                        if marker is not None and self._history is not None:
-                            History.end_run(marker)
-                            marker = self._history.begin_run(answer)
-                        event = dataclasses.replace(event, answer=answer if last else None)
-                        yield run.progress_after(run.elapsed_seconds, event)
-                    else:
-                        yield run.progress_after(run.elapsed_seconds, event)
+                        marker = self._mark(answer, marker)
+                    yield repeats.progress(now)
+        except BadInput as reason:
+            refused = True
+            raise BadInput(fmt.redact(str(reason))) from None
         finally:
-            if not isinstance(result, BadInput):
-                result = self._complete(result or run.as_cancelled(), earlier, run.elapsed_seconds)
-                result = outcome.store(result, self._history) if self._history is not None else result
-                to_come = 0 if result.status == "cancelled" else to_come
+            if not refused:
+                result = result or run.as_cancelled()
+                if result is not run.answer:  # what was shown is stored as it is
+                    result = complete(result, repeats.earlier, run.elapsed_seconds, self._history)
+                result = repeats.at_end(result, self.timeout_seconds)
+                result = store(result, self._history) if self._history is not None else result
             if marker is not None:
                 History.end_run(marker)
-            self._renew_spares(to_come)
-        if isinstance(result, BadInput):
-            raise result
-        yield result
+            self._renew_spares(repeats.following(result))
+        return result
 
-    def _on_worker(self, run: OngoingRun) -> Generator[Event | None, None, None]:
-        """Gives the run to a worker and yields the worker's events, up to a result. Closes the worker at the end.
+    def _mark(self, if_lost: RunResult, marker: BinaryIO | None = None) -> BinaryIO | None:
+        """Writes the result to store if the app is killed, in place of that of `marker`. Returns the new marker."""
+        if marker is not None:
+            History.end_run(marker)
+        return self._history.begin_run(if_lost) if self._history is not None else None
 
-        Yields None after 0.2 s without an event, because a Gradio handler can be cancelled only when it yields.
+    def _end_of(self, run: OngoingRun) -> RunResult | None:
+        """Returns the result of a run that must end now; None if it may go on."""
+        if self._closing.is_set():
+            return run.as_interrupted()
+        if run.cancel is not None and run.cancel.is_set():
+            return run.as_cancelled()
+        if run.elapsed_seconds > self.timeout_seconds:
+            return run.as_timed_out(self.timeout_seconds)
+        return None
+
+    def _wait_until_ready(self, worker: Worker, run: OngoingRun) -> bool:
+        """Waits some 0.2 s for the worker's report of its machine. Returns whether it can get its job."""
+        longest = min(READY_SECONDS, self.timeout_seconds)
+        # A spare that still imports would take a core from the run.
+        alone = run.elapsed_seconds >= longest or all(one.ready.wait(POLL_SECONDS) for one in self._spares)
+        return alone and worker.ready.wait(POLL_SECONDS)
+
+    def _next_event(self, worker: Worker, run: OngoingRun) -> Event | None:
+        """Returns the worker's next event, None if none came for 0.2 s, or a result if it sends no more.
+
+        None, because a Gradio handler can be cancelled only when it yields.
         """
-        with contextlib.ExitStack() as stack:
-            try:
-                worker = stack.enter_context(self._one_worker())
-                longest = min(READY_SECONDS, self.timeout_seconds)
-                while not all(one.ready.wait(POLL_SECONDS) for one in self._spares) and run.elapsed_seconds < longest:
-                    yield None  # a spare that still imports would take a core from the run
-                worker.child.send(run.job(worker.child.folder))
-            except OSError as error:
-                yield run.not_started(error)
-                return
-            for event in worker.events():
-                if isinstance(event, RunResult) and event.id != run.id:
-                    worker.unreadable = True
-                    break
-                yield event if run.elapsed_seconds <= self.timeout_seconds else run.as_timed_out(self.timeout_seconds)
-            yield run.as_crashed(worker)
+        try:
+            event = worker.next_event()
+        except WorkerDied:
+            return run.as_crashed(worker)
+        if isinstance(event, RunResult) and event.id != run.id:
+            worker.unreadable = True
+            return run.as_crashed(worker)
+        return event
 
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:
@@ -209,16 +217,6 @@ class Runner:
             self._busy = None
             worker.close()
             self._machine = worker.machine or self._machine
-
-    def _complete(self, result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float) -> RunResult:
-        result = outcome.redact(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
-        result = outcome.with_earlier_runs(result, earlier, self._history)
-        if self._history is None:
-            return result
-        with contextlib.suppress(HistoryError):
-            result = outcome.with_earlier_costs(result, self._history)
-            result = outcome.with_answer_without_breaks(result, self._history)
-        return result
 
     def free_threads(self) -> int | None:
         """Returns torch's default number of threads, or fewer if fewer cores are free now; None if not known."""
@@ -237,19 +235,3 @@ class Runner:
             self._one_at_a_time.release()
         while self._spares:
             self._spares.pop().close()
-
-
-def _over_repeats(progress: Progress, repeats: range, repeat: int, before: float) -> Progress:
-    """Turns the progress of one `repeat` of `repeats` into that of the run. Earlier repeats took `before` seconds."""
-    ended, to_come = repeat - repeats[0], repeats[-1] - repeat
-    remaining = progress.remaining_seconds
-    if to_come:  # how long the next processes take is known once one has ended
-        remaining = remaining + before / ended * to_come if remaining is not None and ended else None
-    return dataclasses.replace(
-        progress,
-        fraction=(ended + progress.fraction) / len(repeats),
-        elapsed_seconds=before + progress.elapsed_seconds,
-        remaining_seconds=remaining,
-        repeat=repeat,
-        repeats=repeats[-1],
-    )

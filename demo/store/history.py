@@ -62,24 +62,30 @@ class History:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._notice = ""
-        """The message of the last SetAside, until `append` returns it; '' for none."""
+        """The message of the last SetAside, until a result is stored with it; '' for none."""
 
     @property
     def path(self) -> Path:
         return self._path or default_folder() / FILE_NAME
 
-    def append(self, result: RunResult) -> str | None:
-        """Stores one result. When this returns, the result is on the disk.
+    def append(self, result: RunResult) -> RunResult:
+        """Stores one result and returns it as it is stored. When this returns, the result is on the disk.
 
-        Returns a sentence for the user if an unusable file of results was renamed, now or by an earlier call; else
-        None. Raises HistoryError if the disk is full or not writable, or if a stored result has the same id.
+        If an unusable file of results was renamed, now or by an earlier call, the stored result has a caveat that says
+        so. Raises HistoryError if the disk is full or not writable, or if a stored result has the same id.
         """
         try:
-            self._store(result)
+            stored = self._store(result)
         except HistoryError:  # once more: this or another process may have renamed an unusable file
-            self._store(result)
-        notice, self._notice = self._notice, ""
-        return notice or None
+            stored = self._store(result)
+        self._notice = ""
+        return stored
+
+    def overwrite(self, result: RunResult) -> None:
+        """Stores the result in place of the one with its id. Does nothing if that was deleted. Raises HistoryError."""
+        with self._database("stored") as database:
+            text = _escape_surrogates(dumps(result))
+            database.execute("UPDATE results SET result = ? WHERE id = ?", (text, _escape_surrogates(result.id)))
 
     def probe(self) -> None:
         """Raises HistoryError if a result could not be stored now: it writes as much beside the file, and removes it.
@@ -102,12 +108,14 @@ class History:
         if (most - pages + free) * PAGE_BYTES < PROBE_BYTES:
             raise cannot("stored", self.path, OSError(errno.EFBIG, "the file has reached its largest size"))
 
-    def _store(self, result: RunResult) -> None:
+    def _store(self, result: RunResult) -> RunResult:
+        result = result.with_note(self._notice) if self._notice else result
         row = {"id": result.id, "started_at": result.started_at, **_searched_columns(result)}
         row |= {"words": _search_text(result), "rerun": dump_rerun(result), "result": dumps(result)}
         values = [_escape_surrogates(value) if isinstance(value, str) else value for value in row.values()]
         with self._database("stored") as database:
             database.execute(f"INSERT INTO results ({', '.join(row)}) VALUES ({_places(row)})", values)
+        return result
 
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
@@ -256,7 +264,7 @@ class History:
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
-        """Opens the database by `open_database`. After a SetAside the next `append` returns that exception's message.
+        """Opens the database by `open_database`. The next `append` stores the message of a SetAside with its result.
 
         So the user learns of the renamed file even if a caller that only reads hides the error.
         """

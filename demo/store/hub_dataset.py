@@ -69,14 +69,22 @@ class PushedHistory(History):
         self.connecting = threading.Thread(target=self._connect, daemon=True)
         self.connecting.start()
 
-    def append(self, result: RunResult) -> str | None:
+    def append(self, result: RunResult) -> RunResult:
         try:
-            return super().append(result)
+            result = super().append(result)
         finally:
-            try:
-                self._write(result)
-            except Exception as error:  # no failure of the dataset may harm the run
-                _log.warning("a result was not prepared for the dataset %s: %s", self.dataset, error)
+            self._prepare(result)
+        return result
+
+    def overwrite(self, result: RunResult) -> None:
+        super().overwrite(result)
+        self._prepare(result)
+
+    def _prepare(self, result: RunResult) -> None:
+        try:
+            self._write(result)
+        except Exception as error:  # no failure of the dataset may harm the run
+            _log.warning("a result was not prepared for the dataset %s: %s", self.dataset, error)
 
     def delete(self, ids: Iterable[str]) -> int:
         ids = list(ids)

@@ -17,7 +17,7 @@ from ..core.files import temporary_folder
 from ..core.machine import HostInfo
 from ..core.options import OWN_MODEL, BadInput, RunSpec
 from ..core.result import RunResult
-from ..runs.outcome import Files
+from ..runs.ongoing import Files
 from ..runs.runner import Runner
 from ..store.reruns import compiled_spec
 from .best_table import EAGER, BestTable, Way, best_table, ways

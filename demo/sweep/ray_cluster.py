@@ -21,7 +21,7 @@ from ..core.machine import HostInfo
 from ..core.options import BadInput, RunSpec
 from ..core.program import install_command
 from ..core.result import RunResult
-from ..runs import outcome
+from ..runs.earlier import store
 from ..runs.runner import WORKER_MODULE, Runner
 from ..store.history import History
 from . import grid
@@ -126,7 +126,7 @@ def run_cells(
                 if isinstance(answer, str):
                     yield Done(place, dataclasses.replace(cells[place], refused=answer))
                 else:
-                    result = outcome.store(answer, history)
+                    result = store(answer, history)
                     yield Done(place, dataclasses.replace(cells[place], spec=result.spec, result=result))
     finally:
         for call in running:

@@ -22,7 +22,7 @@ from ..core.options import BadInput, RunSpec
 from ..core.progress import Progress
 from ..core.result import RunResult
 from ..runs.forecast import SweepForecast, forecast_sweep
-from ..runs.outcome import NO_FILES, Files
+from ..runs.ongoing import NO_FILES, Files
 from ..runs.runner import Runner
 from ..store.history import History, HistoryError
 from ..sweep.best_way import Search
@@ -67,8 +67,6 @@ class Work:
     """The latest event, such as `Waiting` or a `Progress`; None before the first."""
     delivered: bool = field(default=False, init=False)
     """Whether a page has shown the outcome."""
-    early_result: RunResult | None = field(default=None, init=False)
-    """A run's result before its last measurement, the compile time with a filled cache; None before there is one."""
     runs_ended: int = field(default=0, init=False)
     _outcome: Any = field(default=None, init=False)
     _cancel: threading.Event = field(default_factory=threading.Event, init=False)
@@ -124,8 +122,6 @@ class Work:
 
     def _note(self, event: Any) -> None:
         self.doing = event
-        if isinstance(event, Progress) and event.answer is not None:
-            self.early_result = event.answer
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.samples import ok_result
 
 from demo.backend import messages, timing
 from demo.backend.messages import Events, WorkerJob
 from demo.backend.run_steps import Run
 from demo.backend.workload import Variant, Variants
+from demo.core import codec
 from demo.core.options import RunSpec
+from demo.core.progress import Provisional
 
 SPEC = RunSpec("shapes-vit", "image-classification", batch_size=4, iterations=80)
 
@@ -83,3 +86,18 @@ def test_the_race_begins_with_the_compile(monkeypatch) -> None:
     assert race == [(None, None), (0, None), (10, None), (20, None), (30, None), (40, 40), (50, 40)]
     steps = [["dynamo", 10], ["inductor", 20]]
     assert [one["compile_steps"] for one in pipe.progress] == [[], [], steps[:1], *4 * [steps]]
+
+
+def test_a_provisional_result_is_sent_with_the_state_of_its_run() -> None:
+    stream = io.StringIO()
+    events = Events(stream)
+    events.progress("time", 0.5, eager_seconds=0.002)
+    events.provisional(ok_result(), "check", 0.95, code="compile_again")
+    message = json.loads(stream.getvalue().splitlines()[-1])
+    sent = codec.from_plain(Provisional, message["provisional"])
+    assert (message["event"], sent.result, sent.phase, sent.eager_seconds) == (
+        "provisional",
+        ok_result(),
+        "check",
+        0.002,
+    )

@@ -16,7 +16,7 @@ from demo.core.outputs import Parity
 from demo.core.result_json import dumps
 from demo.present import markdown
 from demo.present.report import Report
-from demo.runs.outcome import Files
+from demo.runs.ongoing import Files
 from demo.store.history import History
 
 

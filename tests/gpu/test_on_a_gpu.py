@@ -16,7 +16,7 @@ from demo.core.measurement import CudaGraphs
 from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import RunResult
-from demo.runs.outcome import NO_FILES, Files
+from demo.runs.ongoing import NO_FILES, Files
 from demo.runs.runner import Runner
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"

@@ -16,7 +16,7 @@ from demo.core import codec
 from demo.core.progress import Progress
 from demo.core.result_json import from_json, to_json
 from demo.runs import process
-from demo.runs.process import Worker
+from demo.runs.process import Worker, WorkerDied
 
 PROGRESS = codec.plain(Progress("compile", 0.5, 1.0))
 GOOD = to_json(ok_result())
@@ -44,7 +44,11 @@ def listen(monkeypatch) -> Callable[..., tuple[Worker, list[Any]]]:
 
         monkeypatch.setattr(process, "child_process", child)
         worker = Worker("none")
-        return worker, [event for event in worker.events() if event is not None]
+        events = []
+        with contextlib.suppress(WorkerDied):
+            while True:
+                events.append(worker.next_event())
+        return worker, [event for event in events if event is not None]
 
     return read
 

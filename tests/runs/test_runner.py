@@ -21,12 +21,14 @@ from support.worker_processes import alive, needs_linux, processes_with, wait_un
 from demo.core import catalog, cores
 from demo.core.measurement import CompileCost
 from demo.core.options import BadInput, RunSpec
-from demo.core.progress import Progress
+from demo.core.progress import Progress, Provisional
 from demo.core.result import RunResult
 from demo.core.result_json import from_json, to_json
-from demo.runs.outcome import OngoingRun, store
+from demo.runs.earlier import store
+from demo.runs.ongoing import OngoingRun
 from demo.runs.process import Worker
-from demo.runs.runner import Runner, _over_repeats
+from demo.runs.repeats import Repeats
+from demo.runs.runner import Runner
 from demo.store.history import History, HistoryError
 
 SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
@@ -88,7 +90,7 @@ def test_an_ended_run_is_stored_without_its_processes(status, says, history, fau
 
 def test_a_closed_generator_is_stored_as_cancelled(history, faulty, child):
     events = faulty("hangs with a child").run(TINY, SCENE)
-    next(events)
+    next(event for event in events if event.phase == "compile")
     pid = child()
     events.close()
     assert not alive(pid)
@@ -193,7 +195,9 @@ def test_the_time_left_counts_down_between_events_and_runs_out() -> None:
 
 
 def test_the_time_left_counts_the_repeats_to_come() -> None:
-    now = _over_repeats(Progress("time", 0.5, 6.0, remaining_seconds=5.0), range(1, 5), repeat=3, before=20.0)
+    repeats = Repeats(4, (), 0, None)
+    repeats.number, repeats._before = 3, 20.0
+    now = repeats.progress(Progress("time", 0.5, 6.0, remaining_seconds=5.0))
     assert (now.elapsed_seconds, now.remaining_seconds) == (26.0, 5.0 + 20.0 / 2)
 
 
@@ -231,7 +235,7 @@ def test_a_result_that_was_not_stored_says_so_without_a_folder(history: History,
 def test_an_answer_that_only_lacks_the_later_start_is_what_is_stored(how: str, history: History, faulty: Any) -> None:
     runner, cancel = faulty(f"after its answer it {'dies' if how == 'dies' else 'hangs'}"), threading.Event()
     events = runner.run(TINY, SCENE, cancel)
-    early = next(event.answer for event in events if event.answer is not None)
+    early = next(event.result for event in events if isinstance(event, Provisional))
     assert history.all() == []
     (marker,) = history.running.iterdir()  # what is stored if the program is killed now
     assert from_json(json.loads(marker.read_text())) == early
@@ -243,7 +247,7 @@ def test_an_answer_that_only_lacks_the_later_start_is_what_is_stored(how: str, h
         runner.timeout_seconds = 0.1
     assert [event.status for event in events if isinstance(event, RunResult)] == ["ok"] * (how != "is closed")
     (stored,) = history.all()
-    assert dataclasses.replace(stored, elapsed_seconds=early.elapsed_seconds) == early
+    assert stored == early
 
 
 @pytest.mark.parametrize(
@@ -258,8 +262,8 @@ def test_a_later_start_that_is_known_is_not_measured_again(
     history.append(dataclasses.replace(before, id="before", compilation=compilation) if known else before)
     spec = dataclasses.replace(TINY.on("cpu"), cache=cache)
     with contextlib.closing(faulty("after its answer it hangs").run(spec, SCENE)) as events:
-        last = next(event for event in events if isinstance(event, RunResult) or event.answer is not None)
-    assert isinstance(last, Progress) == waits
+        last = next(event for event in events if isinstance(event, RunResult | Provisional))
+    assert isinstance(last, Provisional) == waits
     if not waits:
         assert last.compilation.warm == dataclasses.replace(cost, run_id="before")
 
@@ -268,8 +272,8 @@ def test_only_the_last_repeat_measures_the_later_start(history: History, faulty:
     """The second process is a later start of the first."""
     spec = dataclasses.replace(TINY, repeats=2)
     with contextlib.closing(faulty("after its answer it hangs").run(spec, SCENE)) as events:
-        early = next(event for event in events if event.answer is not None)
-    assert early.repeat == 2 and len(early.answer.as_processes()) == 2
+        early = next(event for event in events if isinstance(event, Provisional))
+    assert early.repeat == 2 and len(early.result.as_processes()) == 2
 
 
 # ---- repeats: one spec in fresh processes one after another
@@ -296,13 +300,14 @@ def test_each_repeat_is_stored_and_the_last_rests_on_all(history: History, fault
     assert all(early.fraction <= late.fraction for early, late in itertools.pairwise(progress))
 
 
-def test_repeats_end_when_the_time_of_one_run_is_over(faulty: Any) -> None:
+def test_repeats_end_when_the_time_of_one_run_is_over(history: History, faulty: Any) -> None:
     runner = faulty("speed-ups 1.40 1.50 1.45")
     for event in runner.run(dataclasses.replace(TINY, repeats=3), SCENE):
         if isinstance(event, Progress) and event.repeat == 2:
             runner.timeout_seconds = event.elapsed_seconds
     assert event.status == "ok" and len(event.as_processes()) == 2
     assert "Repeats ended after 2 of 3 processes" in event.warnings[-1]
+    assert history.all()[0] == event  # what is shown is stored
 
 
 def test_one_more_repeat_of_a_stored_answer_runs_one_process(faulty: Any) -> None:
@@ -338,7 +343,7 @@ def test_a_refused_repeat_leaves_the_answer_so_far(
     spec = dataclasses.replace(TINY, repeats=3)
     result = last(faulty("refuses what is to be exact"), spec, threads=threads)
     assert [str(one) for one in result.caveats] == caveats
-    assert result.status == "ok" and len(history.all()) == stored and history.all()[0].id == result.id
+    assert result.status == "ok" and len(history.all()) == stored and history.all()[0] == result
 
 
 @pytest.mark.parametrize(("free", "own", "threads"), [(1, 2, 1), (2, 1, 1), (2, None, None), (None, 2, None)])

@@ -14,7 +14,7 @@ from demo.core.measurement import Compilation, CompileCost
 from demo.core.options import RunSpec
 from demo.core.outputs import Parity
 from demo.core.result import RunResult
-from demo.runs.outcome import with_answer_without_breaks, with_earlier_costs, with_earlier_runs
+from demo.runs.earlier import with_answer_without_breaks, with_earlier_costs, with_earlier_runs
 from demo.store.history import History
 from demo.store.reruns import MOST_PROCESSES, earlier_processes, spread
 

@@ -19,7 +19,7 @@ from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import Failure, RunResult
-from demo.runs.outcome import NO_FILES, Files
+from demo.runs.ongoing import NO_FILES, Files
 from demo.store.history import History
 
 

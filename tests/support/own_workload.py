@@ -33,4 +33,5 @@ def result_of(spec: RunSpec, picture: Path = SCENE, stream: io.StringIO | None =
     """Runs `spec` in this process; neither other programs nor what dynamo compiled before changes the result."""
     torch._dynamo.reset()
     with mock.patch.object(cores, "sample", lambda: None):
+        spec = spec.on("cpu") if spec.device == "auto" else spec
         return Run(WorkerJob(spec, str(picture), **job), Events(stream or io.StringIO())).execute()

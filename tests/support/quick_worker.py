@@ -22,7 +22,7 @@ from demo.core.caveat import note
 from demo.core.codec import plain
 from demo.core.measurement import Measurement
 from demo.core.options import RunSpec
-from demo.core.progress import Progress
+from demo.core.progress import Progress, Provisional
 from demo.core.result import Failure, RunResult
 from demo.core.result_json import to_json
 from demo.core.stats import Interval
@@ -74,7 +74,7 @@ def fault(events: Events, job: dict[str, Any]) -> None:
         events.send("result", result=good | bad)
     elif FAULT.startswith("after its answer it "):
         answer = codec.from_plain(RunResult, good)
-        events.send("progress", progress=codec.plain(Progress("check", 0.95, 1.0, answer=answer)))
+        events.send("provisional", provisional=codec.plain(Provisional("check", 0.95, 1.0, result=answer)))
         if FAULT.endswith("dies"):
             os.kill(os.getpid(), signal.SIGKILL)
     elif FAULT == "refuses what is to be exact":

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import torch
 
-from ...core import refusals
 from ...core.options import RunSpec
 from ...core.outputs import ImageInfo
 from ...tasks.registry import BY_NAME
-from .. import compile_model, machine_probe, torch_settings
+from .. import compile_model, torch_settings
 from ..workload import Workload
 
 LOADERS = {name: import_module(f"{__name__}.{name.replace('-', '_')}").load for name in BY_NAME}
@@ -22,7 +21,6 @@ def load(spec: RunSpec, file: Path | None, on_image: Callable[[ImageInfo], None]
     - `file`: the picture; None for a model that sees none.
     - `on_image`: called with the picture's facts before the model is loaded; None for no call.
     """
-    spec = refusals.resolve(spec, machine_probe.host())
     torch_settings.apply(spec)
     seen = (file, on_image) if spec.sees_picture else ()
     workload: Workload = LOADERS[spec.task](spec, torch.device(spec.device), *seen)

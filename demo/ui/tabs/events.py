@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from ...core import format as fmt
 from ...core.options import BadInput
+from ...core.progress import Provisional
 from ...store.history import HistoryError
 from ..templates import render
 from ..works import Supervisor, Work, result_or_error, visitor_name
@@ -85,8 +86,8 @@ class WorkView:
         return followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
 
     def _follow(self, request: gr.Request, going: Any) -> Iterator[Updates]:
-        """Yields updates until the work ends or has an `early_result`. Closing the page does not end the work."""
-        if going is None or going.ended or going.early_result is not None:
+        """Yields updates until the work ends or has a provisional result. Closing the page does not end the work."""
+        if going is None or going.ended or isinstance(going.doing, Provisional):
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
             return
         ended = 0
@@ -96,7 +97,7 @@ class WorkView:
                 ended = going.runs_ended
                 now |= self._show_cells(going)
             yield now
-            if going.early_result is not None:
+            if isinstance(going.doing, Provisional):
                 return
 
     def _show_cells(self, going: Any) -> Updates:

@@ -16,7 +16,7 @@ from ...present import charts, details, markdown, naming, pictures, png, race
 from ...present.pictures import VARIANTS, Variant
 from ...present.report import Report
 from ...present.script import change, needs_folder, script, script_refusal
-from ...runs.outcome import Files
+from ...runs.ongoing import Files
 from ..look import download
 from . import tables
 from .events import EVENT_OPTIONS, IN_BROWSER, Updates

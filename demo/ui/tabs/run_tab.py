@@ -12,13 +12,14 @@ from markupsafe import Markup
 from ...core import catalog, cores, format as fmt, hub
 from ...core.machine import HostInfo
 from ...core.options import BadInput, RunSpec
+from ...core.progress import Provisional
 from ...core.quality import quality
 from ...core.refusals import on_machine, refusal
 from ...core.result import RunResult
 from ...present import naming, race
 from ...present.report import Report
 from ...runs import forecast
-from ...runs.outcome import NO_FILES, Files
+from ...runs.ongoing import NO_FILES, Files
 from ...store.reruns import compiled_spec
 from ...sweep.grid import is_from_machine
 from ...sweep.run_grid import Waiting
@@ -126,15 +127,15 @@ class RunTab(WorkView):
         return over.then(inputs=self.shown_id, js=links.REMEMBER, **IN_BROWSER)
 
     def _wait(self, request: gr.Request, going: Work | None) -> Iterator[Updates]:
-        # waits for the end of a work whose early result is shown
+        # waits for the end of a work whose provisional result is shown
         for _ in going.watch() if going is not None else ():
             yield {self.work_shown: gr.skip()}  # gradio looks for a closed page
         yield {self.work_shown: gr.skip()}
 
     def _over(self, request: gr.Request, going: Work | None) -> Updates:
-        if going is not None and not going.ended and going.early_result is not None:
+        if going is not None and not going.ended and isinstance(going.doing, Provisional):
             note = {self.pane.notice: gr.update(value=render("results.note", LATER_START), visible=True)}
-            return self._result(going.early_result, NO_FILES, stored=False) | note
+            return self._result(going.doing.result, NO_FILES, stored=False) | note
         return super()._over(request, going)
 
     # ---- the form

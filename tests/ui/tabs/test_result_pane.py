@@ -37,7 +37,7 @@ from demo.present import markdown
 from demo.present.pictures import VARIANTS
 from demo.present.report import Report
 from demo.present.script import script
-from demo.runs.outcome import NO_FILES
+from demo.runs.ongoing import NO_FILES
 from demo.store.history import History
 from demo.tasks.masks import difference
 from demo.ui.page import Page

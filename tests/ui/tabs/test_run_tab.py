@@ -31,7 +31,7 @@ from support.samples import failed_result, full_result, measurement, ok_result
 from demo.core import catalog, cores, format as fmt
 from demo.core.caveat import note
 from demo.core.machine import HostSample
-from demo.core.progress import Progress
+from demo.core.progress import Provisional
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form, run_tab
@@ -129,7 +129,7 @@ def test_the_answer_is_shown_while_the_later_start_is_measured(history: History)
         def run(self, *_: Any, **__: Any) -> Iterator[Any]:
             while not measured.wait(0.01):
                 answer = dataclasses.replace(result, compilation=ok_result().compilation)
-                yield Progress("check", 0.95, 5.0, answer=answer)
+                yield Provisional("check", 0.95, 5.0, result=answer)
             yield result
 
     page = Page(Runner(lambda *_: result), history=history)

@@ -1,6 +1,5 @@
-"""The app's side of a run: job, progress, a result if the process gives none, and what stored runs add."""
+"""The app's side of a process: its job, its progress, and a result if the process gives none."""
 
-import contextlib
 import dataclasses
 import logging
 import signal
@@ -14,16 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ..core import codec, format as fmt, limits
-from ..core.caveat import Caveat, note
-from ..core.comparison import ProcessResult
-from ..core.options import OWN_MODEL, RunSpec
+from ..core.options import RunSpec
 from ..core.program import PROGRAM
-from ..core.progress import PHASE_DOING, PHASES, Progress
-from ..core.refusals import AGAIN, less_memory, on_machine, other_way_to_compile
+from ..core.progress import PHASE_DOING, PHASES, Progress, Provisional
+from ..core.refusals import AGAIN, less_memory, other_way_to_compile
 from ..core.result import Failure, RunResult, Status
-from ..store import reruns
-from ..store.history import History, HistoryError
 from .process import Worker, ending
+from .repeats import ThreadPolicy
 
 _log = logging.getLogger(__name__)
 
@@ -52,20 +48,22 @@ class OngoingRun:
     """A process of a run, while it goes on. If the process gives no result, a method such as `as_crashed` makes one."""
 
     spec: RunSpec
+    """Its device is 'auto' until the worker has reported the machine."""
     input_file: Path | None = None
     files: Files = NO_FILES
     cancel: threading.Event | None = None
-    threads: int | None = None
-    exactly: bool = False
-    """Whether the run is refused if fewer cores than `threads` are free. If False, it then gets fewer threads."""
+    threads: ThreadPolicy = field(default_factory=ThreadPolicy)
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     started_at: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     begun: float = field(default_factory=time.monotonic)
     progress: Progress = field(default_factory=lambda: Progress("start", 0.0, 0.0))
     progress_at: float = 0.0
     """When `progress` came, in seconds since `begun`."""
-    answer: RunResult | None = None
-    """The result, once only the first call with a filled compile cache is left to time. It stays if that call fails."""
+
+    @property
+    def answer(self) -> RunResult | None:
+        """The result of a run that only lacks a first call with a filled compile cache. It stays if that call fails."""
+        return self.progress.result if isinstance(self.progress, Provisional) else None
 
     @property
     def elapsed_seconds(self) -> float:
@@ -74,9 +72,10 @@ class OngoingRun:
     def progress_after(self, elapsed: float, new: Progress | None = None) -> Progress:
         """Returns the latest progress with its times as of `elapsed`, in seconds since the run began.
 
-        `new`, unless it is None, becomes the latest progress. The remaining time counts down; at 0 it becomes None.
+        `new`, unless it is None, becomes the latest progress, but a provisional result stays. The remaining time counts
+        down; at 0 it becomes None.
         """
-        if new is not None:
+        if new is not None and not isinstance(self.progress, Provisional):
             self.progress, self.progress_at = new, elapsed
         latest, passed = self.progress, elapsed - self.progress_at
         remaining = (latest.remaining_seconds or 0.0) - passed
@@ -86,7 +85,7 @@ class OngoingRun:
 
     def job(self, folder: str) -> dict[str, Any]:
         """Returns the message that starts the run in a process whose temporary folder is `folder`. Raises OSError."""
-        job = {name: getattr(self, name) for name in ("id", "started_at", "threads", "exactly")}
+        job: dict[str, Any] = {"id": self.id, "started_at": self.started_at, **vars(self.threads)}
         files = vars(self.files) | {"input_file": self.input_file}
         job |= {name: str(file.resolve()) for name, file in files.items() if file is not None}
         if self.spec.cache == "empty":
@@ -124,11 +123,10 @@ class OngoingRun:
         ended = "sent a message that cannot be read" if worker.unreadable else ended
         _log.warning("the worker %s; it printed last: %s", ended, worker.child.last_words() or "nothing")
         change: dict[str, Any] = {}
-        if code == -signal.SIGKILL and self.progress.phase != "start" and worker.machine is not None:
-            spec = on_machine(self.spec, worker.machine)
+        if code == -signal.SIGKILL and self.progress.phase != "start":
             # On a CPU nobody has measured whether half formats are fast, and the process that could is gone.
-            half = "float16" if spec.device == "cuda" else ""
-            remedy, change = less_memory(spec, self.progress.phase in ("compile", "time"), half)
+            half = "float16" if self.spec.device == "cuda" else ""
+            remedy, change = less_memory(self.spec, self.progress.phase in ("compile", "time"), half)
             remedy = f"A kill often means that the machine ran out of memory. {remedy}"
         elif self.progress.phase == "start":
             remedy = f"{PROGRAM} doctor says what it needs to start."
@@ -151,76 +149,3 @@ class OngoingRun:
             spec=self.spec,
             failure=Failure(self.progress.phase, message, remedy, change or {}),
         )
-
-
-def with_earlier_costs(result: RunResult, history: History) -> RunResult:
-    """Adds what earlier runs with the same settings know of a first call with an empty and with a filled cache.
-
-    Their seconds become `first_calls`, over which `starts` are pooled. A cost that the result lacks is the newest of
-    theirs. A user's own model gets none: its file may have changed. Raises HistoryError if the history cannot be read.
-    """
-    compilation = result.compilation
-    if compilation is None or result.spec.task == OWN_MODEL:
-        return result
-    costs = history.compile_costs(result)
-    newest = {cache: those[0] for cache, those in costs.items()}
-    cold, warm = compilation.cold or newest.get("cold"), compilation.warm or newest.get("warm")
-    pool = {
-        cache: tuple(cost.first_call_seconds for cost in reversed(those) if cost not in (cold, warm))
-        for cache, those in costs.items()
-    }
-    compilation = dataclasses.replace(compilation, cold=cold, warm=warm)
-    return dataclasses.replace(
-        result, compilation=compilation, first_calls={key: pool[key] for key in pool if pool[key]}
-    )
-
-
-def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
-    """Adds to the result the earlier processes over which its speed-up is pooled, and the spread between processes.
-
-    `earlier`: previous processes of the same run, stored or not. `history`: None if nothing is stored.
-    """
-    if result.speedup is None:
-        return result
-    same, others, deleted = [], [], earlier
-    if history is not None:
-        with contextlib.suppress(HistoryError):
-            same, others = history.reruns(result, same_model=True), history.reruns(result)
-            if result.spec.task != OWN_MODEL:  # an own model has no `same`: all of `earlier` count
-                deleted = tuple(run for run in earlier if history.get(run.id) is None)
-    pool = reruns.earlier_processes(result, same, deleted)
-    if left_out := len({run.id for run in earlier} - {run.id for run in pool}):
-        result = dataclasses.replace(result, caveats=(*result.caveats, Caveat("not_counted", {"count": left_out})))
-    spread = reruns.spread(result, others)
-    return dataclasses.replace(result, earlier=pool, spread=spread)
-
-
-def with_answer_without_breaks(result: RunResult, history: History) -> RunResult:
-    """Adds the latest stored speed-up without added graph breaks to a result whose spec asks for such breaks.
-
-    The other settings are the same. A result without such breaks stays as it is. Raises HistoryError.
-    """
-    if not result.spec.graph_break:
-        return result
-    plain = dataclasses.replace(result, spec=dataclasses.replace(result.spec, graph_break=False))
-    known = reruns.earlier_processes(plain, history.reruns(plain, same_model=True))
-    latest = history.get(known[-1].id) if known else None
-    return dataclasses.replace(result, without_breaks=latest.speedup if latest is not None else None)
-
-
-def redact(result: RunResult) -> RunResult:
-    """Returns the result without folders and control characters in its texts, because other people may see it."""
-    failure = result.failure
-    if failure is not None:
-        failure = dataclasses.replace(failure, message=fmt.redact(failure.message), remedy=fmt.redact(failure.remedy))
-    return dataclasses.replace(result, failure=failure, caveats=tuple(one.redact() for one in result.caveats))
-
-
-def store(result: RunResult, history: History) -> RunResult:
-    """Stores the result and returns it, with a warning if it was not stored or an unusable file was renamed."""
-    try:
-        notice = history.append(result)
-    except HistoryError as error:
-        _log.warning("a result was not stored: %s", error)
-        notice = f"This result was not stored: {error}"
-    return dataclasses.replace(result, caveats=(*result.caveats, note(notice).redact())) if notice else result

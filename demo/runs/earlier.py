@@ -1,0 +1,115 @@
+"""What stored runs and earlier processes add to a result, and how it is stored."""
+
+import contextlib
+import dataclasses
+import logging
+
+from ..core import format as fmt
+from ..core.caveat import Caveat
+from ..core.comparison import ProcessResult
+from ..core.options import OWN_MODEL
+from ..core.result import RunResult
+from ..store import reruns
+from ..store.history import History, HistoryError
+
+_log = logging.getLogger(__name__)
+
+
+def with_earlier_costs(result: RunResult, history: History) -> RunResult:
+    """Adds what earlier runs with the same settings know of a first call with an empty and with a filled cache.
+
+    Their seconds become `first_calls`, over which `starts` are pooled. A cost that the result lacks is the newest of
+    theirs. A user's own model gets none: its file may have changed. Raises HistoryError if the history cannot be read.
+    """
+    compilation = result.compilation
+    if compilation is None or result.spec.task == OWN_MODEL:
+        return result
+    costs = history.compile_costs(result)
+    newest = {cache: those[0] for cache, those in costs.items()}
+    cold, warm = compilation.cold or newest.get("cold"), compilation.warm or newest.get("warm")
+    pool = {
+        cache: tuple(cost.first_call_seconds for cost in reversed(those) if cost not in (cold, warm))
+        for cache, those in costs.items()
+    }
+    compilation = dataclasses.replace(compilation, cold=cold, warm=warm)
+    return dataclasses.replace(
+        result, compilation=compilation, first_calls={key: pool[key] for key in pool if pool[key]}
+    )
+
+
+def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
+    """Adds to the result the earlier processes over which its speed-up is pooled, and the spread between processes.
+
+    `earlier`: previous processes of the same run, stored or not. `history`: None if nothing is stored.
+    """
+    if result.speedup is None:
+        return result
+    same, others, deleted = [], [], earlier
+    if history is not None:
+        with contextlib.suppress(HistoryError):
+            same, others = history.reruns(result, same_model=True), history.reruns(result)
+            if result.spec.task != OWN_MODEL:  # an own model has no `same`: all of `earlier` count
+                deleted = tuple(run for run in earlier if history.get(run.id) is None)
+    pool = reruns.earlier_processes(result, same, deleted)
+    if left_out := len({run.id for run in earlier} - {run.id for run in pool}):
+        result = dataclasses.replace(result, caveats=(*result.caveats, Caveat("not_counted", {"count": left_out})))
+    spread = reruns.spread(result, others)
+    return dataclasses.replace(result, earlier=pool, spread=spread)
+
+
+def with_answer_without_breaks(result: RunResult, history: History) -> RunResult:
+    """Adds the latest stored speed-up without added graph breaks to a result whose spec asks for such breaks.
+
+    The other settings are the same. A result without such breaks stays as it is. Raises HistoryError.
+    """
+    if not result.spec.graph_break:
+        return result
+    plain = dataclasses.replace(result, spec=dataclasses.replace(result.spec, graph_break=False))
+    known = reruns.earlier_processes(plain, history.reruns(plain, same_model=True))
+    latest = history.get(known[-1].id) if known else None
+    return dataclasses.replace(result, without_breaks=latest.speedup if latest is not None else None)
+
+
+def complete(
+    result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float, history: History | None
+) -> RunResult:
+    """Returns the result as it is stored: with its duration of `elapsed` seconds, and with what earlier runs add.
+
+    `earlier`: previous processes of the same run. `history`: None if nothing is stored.
+    """
+    result = redact(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
+    result = with_earlier_runs(result, earlier, history)
+    if history is None:
+        return result
+    with contextlib.suppress(HistoryError):
+        result = with_earlier_costs(result, history)
+        result = with_answer_without_breaks(result, history)
+    return result
+
+
+def redact(result: RunResult) -> RunResult:
+    """Returns the result without folders and control characters in its texts, because other people may see it."""
+    failure = result.failure
+    if failure is not None:
+        failure = dataclasses.replace(failure, message=fmt.redact(failure.message), remedy=fmt.redact(failure.remedy))
+    return dataclasses.replace(result, failure=failure, caveats=tuple(one.redact() for one in result.caveats))
+
+
+def store(result: RunResult, history: History) -> RunResult:
+    """Stores the result and returns it as it is stored. If it was not stored, the returned result says so."""
+    try:
+        return history.append(result)
+    except HistoryError as error:
+        _log.warning("a result was not stored: %s", error)
+        return result.with_note(f"This result was not stored: {error}")
+
+
+def store_note(result: RunResult, sentence: str, history: History | None) -> RunResult:
+    """Returns the stored result with one more sentence among its caveats, and stores it so."""
+    noted = result.with_note(sentence)
+    if history is not None:
+        try:
+            history.overwrite(noted)
+        except HistoryError as error:
+            _log.warning("a stored result did not get its note: %s", error)
+    return noted

@@ -1,0 +1,98 @@
+"""The processes of one run: how many there are, on how many threads, and their progress as that of one run."""
+
+import dataclasses
+import time
+from dataclasses import dataclass
+
+from ..core.comparison import ProcessResult
+from ..core.progress import Progress, Provisional
+from ..core.result import RunResult
+
+
+@dataclass(frozen=True)
+class ThreadPolicy:
+    """torch's threads in a process on a CPU, if the spec names no number."""
+
+    threads: int | None = None
+    """None: torch's default number, or fewer if other programs use cores."""
+    exactly: bool = False
+    """Whether a process is refused if fewer cores than `threads` are free. If False, it then gets fewer threads."""
+
+
+class Repeats:
+    """The place of one process among the `repeats` of a run. `advance` goes on to the next process."""
+
+    def __init__(self, asked: int, earlier: tuple[ProcessResult, ...], runs_after: int, threads: int | None) -> None:
+        """Begins with the first process of the run.
+
+        - `asked`: how many processes the run has, with those in `earlier`, which have ended. At least one more runs.
+        - `runs_after`: how many other runs follow.
+        - `threads`: of each process, or fewer if other programs use cores. None: later processes have exactly as many
+          as the first.
+        """
+        self.earlier = earlier
+        self.number = self._first = len(earlier) + 1
+        self._last = max(self._first, asked)
+        self._runs_after = runs_after
+        self._threads, self._exactly = threads, threads is None
+        self._began = time.monotonic()
+        self._before = 0.0
+        """How many seconds the processes before this one took."""
+
+    @property
+    def is_first(self) -> bool:
+        return self.number == self._first
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == self._last
+
+    @property
+    def threads(self) -> ThreadPolicy:
+        if self._threads is None and self.earlier:
+            self._threads = self.earlier[0].threads
+        return ThreadPolicy(self._threads, self._exactly)
+
+    def at_end(self, result: RunResult, limit: float) -> RunResult:
+        """Returns the result of this process. If the run has taken more than `limit` seconds, its repeats end here.
+
+        A note then says how many processes there were.
+        """
+        if not self.is_last and time.monotonic() - self._began > limit:
+            late = f"Repeats ended after {self.number} of {self._last} processes: the time of one run was over."
+            self._last = self.number
+            return result.with_note(late)
+        return result
+
+    def following(self, result: RunResult | None) -> int:
+        """Returns how many processes of this and of other runs follow. `result`: of this process; None if refused."""
+        if result is not None and result.status == "cancelled":
+            return 0
+        goes_on = result is not None and result.as_processes()
+        return self._runs_after + (self._last - self.number if goes_on else 0)
+
+    def advance(self, result: RunResult) -> bool:
+        """Goes on to the next process, with `result` of this one. Returns False if no other process follows."""
+        self.earlier = result.as_processes()  # () if it cannot count, such as of a failed process
+        if self.is_last or not self.earlier:
+            return False
+        self.number += 1
+        self._before = time.monotonic() - self._began
+        return True
+
+    def progress(self, progress: Progress) -> Progress:
+        """Turns the progress of this process into that of the run, whose answer is known in the last process only."""
+        if isinstance(progress, Provisional) and not self.is_last:
+            progress = Progress(**{one.name: getattr(progress, one.name) for one in dataclasses.fields(Progress)})
+        ended, to_come = self.number - self._first, self._last - self.number
+        remaining = progress.remaining_seconds
+        if to_come:  # how long the next processes take is known once one has ended
+            remaining = remaining + self._before / ended * to_come if remaining is not None and ended else None
+        return dataclasses.replace(
+            progress,
+            fraction=(ended + progress.fraction) / (ended + 1 + to_come),
+            elapsed_seconds=self._before + progress.elapsed_seconds,
+            remaining_seconds=remaining,
+            repeat=self.number,
+            repeats=self._last,
+        )
