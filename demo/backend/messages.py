@@ -18,8 +18,13 @@ from ..core.result import RunResult
 from . import timing
 
 MIN_SECONDS_BETWEEN = 0.25
-LASTING = ("eager_seconds", "compiled_seconds", "first_seconds", "compile_steps", "graphs", "breaks", "speedup")
+LASTING = (
+    *("eager_seconds", "compiled_seconds", "eager_line", "compiled_line"),
+    *("first_seconds", "compile_steps", "graphs", "breaks", "speedup"),
+)
 """Fields of Progress that later messages repeat with their last values, so that the page keeps showing them."""
+BEND = 0.05
+"""A line of the race bends if an estimate of its calls differs by more than this share from the one before."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 """Start and length of the timing on the progress bar of the whole run (0 to 1)."""
 
@@ -83,6 +88,9 @@ class Events:
                 fields["compile_steps"] = (*steps, (code, racing))
             if phase == "time" and self._last.phase == "compile":
                 fields["first_seconds"] = racing
+            for name, begins in (("eager", 0.0), ("compiled", fields["first_seconds"])):
+                if begins is not None and (each := fields[f"{name}_seconds"]):
+                    fields[f"{name}_line"] = bent(fields[f"{name}_line"], begins, racing, each)
         self._last = Progress(phase=phase, fraction=fraction, elapsed_seconds=now - self._start, **fields)
         self._sent_at = now
         self.send("progress", progress=codec.plain(self._last))
@@ -109,6 +117,19 @@ class Events:
     def report_timing(self, done: float, **more: Any) -> None:
         """Sends the progress of the timing. `done` is the share of the timing that is over, 0 to 1."""
         self.progress("time", TIMING_STARTS + TIMING_SHARE * done, **more)
+
+
+Line = tuple[tuple[float, float, float], ...]
+
+
+def bent(line: Line, begins: float, now: float, each: float) -> Line:
+    """Returns a line of `Progress` whose calls take `each` seconds from `now` on. `begins`: its first answer's time."""
+    if not line:
+        return ((begins, 0.0, each),)
+    since, calls, before = line[-1]
+    if abs(each / before - 1) <= BEND:
+        return line
+    return (*line, (now, calls + (now - since) / before, each))
 
 
 def answer_one_job(function: Callable[..., Any]) -> None:

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,19 @@ class Run(RunState):
         if self.import_seconds is not None:
             self.keep(start_up=StartUp(self.import_seconds, *took))
         if device.type == "cpu":
-            free_cores = cores.free_cores(since)
+            free_cores = self.look_at_cores(since, 0.08)
             self.add_to("environment", free_cores=free_cores)
             if self.spec.threads is None and free_cores is not None:
                 self.give_way(free_cores)
+
+    def look_at_cores(self, since: cores.Reading | None, fraction: float) -> int | None:
+        """Returns the cores that other programs leave free since `since`; None if not known. `fraction`: for progress.
+
+        Waits five seconds at most for a core of each thread (`cores.PATIENT_LOOKS`), unless the spec sets the threads.
+        """
+        looks = cores.PATIENT_LOOKS if self.spec.threads is None else 0
+        say_so = partial(self.events.progress, self.phase, fraction, code="wait_for_core")
+        return cores.free_cores(since, torch.get_num_threads(), looks, say_so)
 
     def give_way(self, free_cores: int) -> None:
         """Lowers torch's threads to `free_cores`, because a thread without a core would hold up all others.
@@ -253,19 +263,32 @@ class Run(RunState):
             self.keep(status="failed", failure=failures.nothing_done(nothing))
 
     def time_until_undisturbed(self) -> timing.Samples:
-        """Times both models. If a program takes a core, starts over with fewer threads, unless the spec sets them."""
-        restarts = 2 if self.workload.device.type == "cpu" and self.spec.threads is None else 0
+        """Times both models. A core that another program takes costs a wait, and if it stays taken, a thread.
+
+        Fewer threads need another compile, so that happens once at most, and never if the spec sets the threads.
+        """
+        watched = self.workload.device.type == "cpu" and self.spec.threads is None
+        lowered, restarts = watched and self.lower_threads(), 2
         while True:
-            threads = torch.get_num_threads() if restarts else 0
+            threads = torch.get_num_threads() if watched and restarts and not lowered else 0
             self.events_before_timing = self.log.events()
             self.observer.begin()
             try:
                 if self.spec.protocol == "as published":
                     return self.time_as_published(threads)
                 return self.time_interleaved(threads)
-            except CoreTaken as taken:
+            except CoreTaken:
                 restarts -= 1
-                self.with_fewer_threads(*taken.args)
+                lowered = self.lower_threads()
+
+    def lower_threads(self) -> bool:
+        """Waits up to five seconds for a core of each thread. Returns whether torch has fewer threads now."""
+        before = cores.sample()
+        time.sleep(cores.LOOK_SECONDS)
+        free = self.look_at_cores(before, 0.5)
+        if lower := free is not None and free < torch.get_num_threads():
+            self.with_fewer_threads(free)
+        return lower
 
     @contextlib.contextmanager
     def out_of_memory_means_separate(self) -> Iterator[None]:
@@ -339,7 +362,8 @@ class Run(RunState):
         torch.set_num_threads(threads)
         self.add_to("environment", threads=threads, free_cores=threads)
         self.caveats.append(Caveat("timed_again", {"threads": threads}))
-        self.events.progress("time", 0.5, code="fewer_threads")
+        seconds = self.variants.compiled.warmup[0] + self.spec.max_seconds  # the compile takes as long as the first
+        self.events.progress("time", 0.5, code="fewer_threads", remaining_seconds=seconds)
         self.unsettled.clear()
         eager, compiled = self.variants.eager, self.variants.compiled
         if self.spec.compiler == "aot":

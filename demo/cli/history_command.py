@@ -80,7 +80,7 @@ def _history(options: argparse.Namespace) -> None:
             report = Report(find_stored(history, id))
             drawings: dict[str, Writer] = {
                 ".svg": lambda draft: draft.write(race.file(report.race, report.source).encode()),
-                ".png": lambda draft: draft.write(png.race_at_rest(report.race, report.source)),
+                ".png": lambda draft: draft.write(png.race_at_rest(report)),
             }
             _write(Path(file), drawings)
         case ["delete", *ids] if ids:

@@ -9,6 +9,7 @@ import contextlib
 import math
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,9 @@ of 10 ms took 1.5 s without the bound and 0.05 s with it. On an idle machine the
 """
 LOOKS, LOOK_SECONDS = 3, 0.3
 """How many times, and how many seconds each time, this process sleeps to measure what other programs use."""
+PATIENT_LOOKS = 16
+"""How often a run looks, for five seconds, before a core in use costs it a thread. A page that opens in a browser on
+this machine needs two to four seconds of a core."""
 
 
 def usable_cores() -> int:
@@ -126,16 +130,23 @@ def _read_stat(stat: Path) -> tuple[int, list[int]]:
     return int(fields[1]), [int(field) for field in fields[11:15]]
 
 
-def free_cores(since: Reading | None) -> int | None:
+def free_cores(
+    since: Reading | None,
+    wanted: int | None = None,
+    looks: int = LOOKS,
+    on_wait: Callable[[], None] = lambda: None,
+) -> int | None:
     """Returns how many whole cores other programs leave free, at least 1; None if not known, or if `since` is None.
 
-    The first measurement is from the reading `since` until now. If it finds cores in use, up to `LOOKS` short
-    measurements follow. The most free cores count, so that another program's moment of work does not matter.
+    The first measurement is from the reading `since` until now. If it finds fewer than `wanted` cores free (None: all
+    that this process may use), up to `looks` short measurements follow, each announced by `on_wait`. The most free
+    cores count, so that another program's moment of work does not matter.
     """
     free = whole_cores_left(since, sample())
-    for _ in range(LOOKS):
-        if free is None or free >= usable_cores():
+    for _ in range(looks):
+        if free is None or free >= (usable_cores() if wanted is None else wanted):
             return free
+        on_wait()
         before = sample()
         time.sleep(LOOK_SECONDS)
         free = max(free, whole_cores_left(before, sample()) or 0)

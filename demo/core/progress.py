@@ -34,6 +34,10 @@ class Progress:
     compiled_seconds: float | None = None
     racing_seconds: float | None = None
     """Seconds since compiling began; None before."""
+    eager_line: tuple[tuple[float, float, float], ...] = ()
+    compiled_line: tuple[tuple[float, float, float], ...] = ()
+    """Calls that each would have answered, in straight parts: seconds since compiling began, calls by then, and seconds
+    of each further call. A later estimate of a call begins another part, so that the number of calls never falls."""
     first_seconds: float | None = None
     """Seconds of compiling together with the warm-up that follows; None until both are over."""
     compile_steps: tuple[tuple[str, float], ...] = ()

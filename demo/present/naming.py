@@ -20,7 +20,8 @@ STATUSES = {
     "failed": "Failed",
 }
 WORKER_WORDS = {
-    "fewer_threads": "Another program took a core: timing again with fewer threads",
+    "wait_for_core": "Another program uses a core: waiting for it, five seconds at most",
+    "fewer_threads": "Another program keeps a core: compiling again for fewer threads, then timing",
     "explain": "Looking for the reason: kernels, operations, bytes",
     "compile_again": "Compiling once more, in a further process, from the cache",
     "unclear": "Not clear yet: timing goes on",

@@ -1,7 +1,6 @@
 """Draws a result as PNG: a card to share in chats, and a still picture of the race that `race.py` animates."""
 
 import io
-from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +12,6 @@ from ..core.result import RunResult
 from . import naming, race
 from .colours import COMPILED, EAGER, PAGE_INK, PAGE_LINE, PAGE_MUTED, PAGE_PAPER
 from .pictures import font_for, printable_label
-from .race import RaceLine
 from .report import Report
 
 
@@ -92,8 +90,8 @@ def _bars(report: Report, pen: ImageDraw.ImageDraw) -> None:
 
 # ---- the race
 
-RACE_WIDTH, RACE_HEIGHT = 1440, 790
-LEFT, RIGHT, TOP, GROUND = 32, 1408, 72, 520
+RACE_WIDTH, RACE_HEIGHT = 1440, 900
+LEFT, RIGHT, TOP, GROUND = 32, 1408, 182, 630
 """Edges of the plot in pixels; `GROUND` is the lower one."""
 ROW = 48
 """Height of a line of text in pixels."""
@@ -102,11 +100,9 @@ OVERSAMPLE = 2
 """All is drawn larger by this factor and then reduced, which smooths the lines."""
 
 
-def race_at_rest(lines: Sequence[RaceLine], source: str) -> bytes:
-    """Returns a PNG of the finished race, calls answered over time. Raises BadInput without lines.
-
-    `source`: a last line of text.
-    """
+def race_at_rest(report: Report) -> bytes:
+    """Returns a PNG of a result's answer and its finished race. Raises BadInput for a result without a race."""
+    lines = report.race
     if not lines:
         raise BadInput(race.NO_RACE)
     end = race.horizon(lines)
@@ -130,12 +126,14 @@ def race_at_rest(lines: Sequence[RaceLine], source: str) -> bytes:
             pen.circle((OVERSAMPLE * at[0], OVERSAMPLE * at[1]), OVERSAMPLE * 9, PAGE_PAPER, PAGE_INK, OVERSAMPLE * 3)
     image = image.resize((RACE_WIDTH, RACE_HEIGHT), Image.Resampling.LANCZOS)
     pen = ImageDraw.Draw(image)
+    _write(pen, (LEFT, 78), fmt.capital(report.answer), 64, RIGHT, bold=True)
+    _write(pen, (LEFT, 120), f"{report.pays} · {report.interval_and_basis}", 26, RIGHT, colour=PAGE_MUTED)
     _write(pen, (LEFT, TOP - 22), race.TITLE, 24, RIGHT, colour=PAGE_MUTED)
     _write(pen, (LEFT, GROUND + 34), "0 s", 24, RIGHT, colour=PAGE_MUTED)
     pen.text((RIGHT, GROUND + 34), fmt.rounded_duration(end), PAGE_MUTED, font_for(24), "rs")
     for line, row in zip(lines, rows, strict=True):
         _write(pen, (LEFT + 64, row), f"{line.name}: {line.words}", 30, RIGHT)
-    _write(pen, (LEFT, RACE_HEIGHT - 24), source, 24, RIGHT, colour=PAGE_MUTED)
+    _write(pen, (LEFT, RACE_HEIGHT - 24), report.source, 24, RIGHT, colour=PAGE_MUTED)
     return _encode(image)
 
 

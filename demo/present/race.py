@@ -6,8 +6,9 @@ steeply. At the crossing of the lines, compiling has paid for itself.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
+from typing import NamedTuple
 
 from ..core import format as fmt
 from ..core.options import BadInput, RunSpec
@@ -18,12 +19,28 @@ from .colours import COMPILED, EAGER
 TITLE = "Calls answered over time"
 NO_RACE = "This run has no race: it takes a known speed-up, outputs that agree and a first call that was measured."
 PLAYED_SECONDS = 9
-WIDTHS = {"wide": 720, "narrow": 430}
-"""Width of the picture on a page and on a phone, in SVG units, the unit of all lengths in this file."""
-HEIGHT, ROW, LINE = 190, 24, 17
-"""Heights of the plot, of a row of text below the plot, and of a second line of such text."""
-LETTER_WIDTH = 6.6
-"""Mean width of a letter, to estimate if a text fits into a line: SVG does not wrap text."""
+
+
+class Size(NamedTuple):
+    """Measures of the picture in SVG units, the unit of all lengths in this file."""
+
+    width: int
+    height: int
+    """Height of the plot, without the texts."""
+    row: int
+    """Height of a row of text below the plot."""
+    line: int
+    """Height of a second line of such text."""
+    letter: float
+    """Mean width of a letter, to estimate if a text fits into a line: SVG does not wrap text."""
+
+
+SIZES = {
+    "wide": Size(720, 190, 24, 17, 6.6),
+    "narrow": Size(430, 190, 24, 17, 6.6),
+    "stage": Size(1000, 84, 30, 24, 10.2),
+}
+"""The sizes for a page, for a phone, and for stage mode: as wide as a window that is not high, with larger letters."""
 LEFT, TOP = 2, 26
 BEYOND_CROSSING, BEYOND_COMPILE = 1.5, 4.0
 """The time axis ends at 1.5 times the last crossing or 4 times the longest first call, whichever is later."""
@@ -42,7 +59,8 @@ _STYLE = f"""<style>
 .race .dot {{ fill: var(--paper, #fff); stroke: var(--ink, #1f2328); stroke-width: 2; }}
 .race .clock {{ transform-origin: {LEFT}px 0; animation: race-clock {PLAYED_SECONDS}s linear; }}
 .race .mark {{ animation: race-mark 0.4s both; }}
-.race.narrow {{ display: none; }}
+.race.narrow, .race.stage {{ display: none; }}
+.race.stage text {{ font-size: 20px; }}
 @container (max-width: 719px) {{ .race.wide {{ display: none; }} .race.narrow {{ display: block; }} }}
 @keyframes race-clock {{ from {{ transform: scaleX(0); }} }}
 @keyframes race-mark {{ from {{ opacity: 0; }} }}
@@ -68,9 +86,14 @@ class RaceLine:
 
     The range is the 95 % interval, which knows both errors: that of the first call and that of the speed-up."""
 
+    bends: tuple[tuple[float, float, float], ...] = ()
+    """Of a run that goes on, the parts of the line, as in `Progress`: seconds, calls, and seconds of a further call."""
+
     def work(self, seconds: float) -> float:
         """Returns how many calls have ended after `seconds`; a call in progress counts as a fraction."""
-        return max(0.0, seconds - self.first) / self.each
+        parts = [part for part in self.bends if part[0] <= seconds]
+        since, calls, each = parts[-1] if parts else (self.first, 0.0, self.each)
+        return calls + max(0.0, seconds - since) / each
 
 
 # ---- of a result
@@ -86,7 +109,7 @@ def file(lines: Sequence[RaceLine], source: str) -> str:
 def picture(lines: Sequence[RaceLine], size: str = "wide", source: str = "", plays: bool = True) -> str:
     """Returns the race of a result, calls answered over time, as SVG; '' without lines.
 
-    `size`: a key of `WIDTHS`. `source`: a last line of text, '' for none. `plays`: whether an animation draws the
+    `size`: a key of `SIZES`. `source`: a last line of text, '' for none. `plays`: whether an animation draws the
     lines.
     """
     if not lines:
@@ -106,20 +129,36 @@ def horizon(lines: Sequence[RaceLine]) -> float:
 
 
 def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
-    """Returns the race of a run in progress as SVG, in real time. `size`: a key of `WIDTHS`."""
+    """Returns the race of a run in progress as SVG, in real time. `size`: a key of `SIZES`."""
     now, first = progress.racing_seconds or 0.0, progress.first_seconds
     waits = f"compiling for {fmt.duration(now)}" if now else "comes next"
     if first is not None:
         waits = f"took {fmt.duration(first)} to compile and warm up"
     lines = [
-        _live_line("eager", "Eager", "is warming up", progress.eager_seconds, 0.0, now),
-        _live_line("compiled", naming.variant_name("compiled", spec), waits, progress.compiled_seconds, first, now),
+        _live_line("eager", "Eager", "is warming up", progress.eager_seconds, 0.0, now, progress.eager_line),
+        _live_line(
+            "compiled",
+            naming.variant_name("compiled", spec),
+            waits,
+            progress.compiled_seconds,
+            first,
+            now,
+            progress.compiled_line,
+        ),
     ]
     end = next((end for end in LIVE_HORIZONS if end >= 1.1 * now), 1.2 * now)
     return _svg(lines, now, end, "Calls each would have answered by now", fmt.rounded_duration(end), size)
 
 
-def _live_line(kind: str, name: str, waits: str, each: float | None, first: float | None, now: float) -> RaceLine:
+def _live_line(
+    kind: str,
+    name: str,
+    waits: str,
+    each: float | None,
+    first: float | None,
+    now: float,
+    bends: tuple[tuple[float, float, float], ...],
+) -> RaceLine:
     """Returns the line of one variant in a race in progress, with a text such as 'Eager, 1.45 ms: 4 200 calls'.
 
     Times are in seconds: `each` of a call, `first` to the first answer, `now` since the race began. None: not known
@@ -128,8 +167,8 @@ def _live_line(kind: str, name: str, waits: str, each: float | None, first: floa
     begins = math.inf if first is None else first
     if not each:
         return RaceLine(kind, name, waits, begins, math.inf)
-    calls = int(max(0.0, now - begins) / each)
-    return RaceLine(kind, f"{name}, {fmt.latency(each)}", fmt.count(fmt.two_digits(calls), "call"), begins, each)
+    line = RaceLine(kind, f"{name}, {fmt.latency(each)}", "", begins, each, bends=bends)
+    return replace(line, words=fmt.count(fmt.two_digits(int(line.work(now))), "call"))
 
 
 # ---- the picture
@@ -147,10 +186,10 @@ def _svg(
 ) -> str:
     """Returns the race as SVG: each line is drawn up to the time `now`, on an axis from 0 to `end`, all in seconds.
 
-    `title`: the text above the lines. `scale`: the text at the end of the axis. `size`: a key of `WIDTHS`. `source`: a
+    `title`: the text above the lines. `scale`: the text at the end of the axis. `size`: a key of `SIZES`. `source`: a
     last line of text, '' for none. `plays`: whether an animation draws the lines.
     """
-    width = WIDTHS[size]
+    width, height, row_height, line_height, letter = SIZES[size]
     right, indent = width - 10, LEFT + 30
     most = max((line.work(end) for line in lines), default=0.0) or 1.0
 
@@ -158,20 +197,22 @@ def _svg(
         return round(LEFT + (right - LEFT) * min(seconds, end) / end, 1)
 
     def y(calls: float) -> float:
-        return round(TOP + HEIGHT * (1 - calls / most), 1)
+        return round(TOP + height * (1 - calls / most), 1)
 
     paths, marks, rows = [], [], []
-    row = TOP + HEIGHT + ROW
+    row = TOP + height + row_height
     for line in lines:
-        points = f"{x(0)},{y(0)} {x(min(line.first, now))},{y(0)} {x(now)},{y(line.work(now))}"
+        corners = [(0.0, 0.0), (min(line.first, now), 0.0)]
+        corners += [(seconds, calls) for seconds, calls, _ in line.bends[1:] if seconds < now]
+        points = " ".join(f"{x(seconds)},{y(calls)}" for seconds, calls in (*corners, (now, line.work(now))))
         paths.append(f'<polyline class="line {line.kind}" points="{points}"/>')
-        row += ROW
+        row += row_height
         sample = f'<path class="line {line.kind}" d="M{LEFT} {row - 4}h22"/>'
-        fits = len(f"{line.name}: {line.words}") < (right - indent) / LETTER_WIDTH
-        place = "" if fits else f' x="{indent}" dy="{LINE}"'
+        fits = len(f"{line.name}: {line.words}") < (right - indent) / letter
+        place = "" if fits else f' x="{indent}" dy="{line_height}"'
         words = f'<tspan class="said"{place}>{": " * fits}{escape(line.words)}</tspan>'
         rows.append(f'{sample}<text x="{indent}" y="{row}">{escape(line.name)}{"" if fits else " "}{words}</text>')
-        row += 0 if fits else LINE
+        row += 0 if fits else line_height
         if line.crossing is not None:
             low, at, high = ((x(time), y(lines[0].work(min(time, end)))) for time in line.crossing)
             delay = f'class="mark" style="animation-delay:{PLAYED_SECONDS * line.crossing[1] / end:.2f}s"' * plays
@@ -181,8 +222,8 @@ def _svg(
                 f'<circle class="dot" cx="{at[0]}" cy="{at[1]}" r="5"/></g>'
             )
     if source:
-        row += ROW
-        shown = fmt.shorten(source, int(width / LETTER_WIDTH))
+        row += row_height
+        shown = fmt.shorten(source, int(width / letter))
         rows.append(f'<text class="small" x="{LEFT}" y="{row}">{escape(shown)}</text>')
     label = escape(". ".join([title, *(f"{line.name}: {line.words}" for line in lines)]))
     clip = f'<clipPath id="race-{size}"><rect class="clock" width="{width}" height="{row}"/></clipPath>' * plays
@@ -192,7 +233,7 @@ def _svg(
         f'aria-label="{label}">{_STYLE}{clip}'
         f'<text class="small" x="{LEFT}" y="{TOP - 6}">{title}</text>'
         f'<path class="axis" d="M{LEFT} {y(0)}H{right}"/>'
-        f'<text class="small" x="{LEFT}" y="{TOP + HEIGHT + 20}">0 s</text>'
-        f'<text class="small" x="{right}" y="{TOP + HEIGHT + 20}" text-anchor="end">{escape(scale)}</text>'
+        f'<text class="small" x="{LEFT}" y="{TOP + height + 20}">0 s</text>'
+        f'<text class="small" x="{right}" y="{TOP + height + 20}" text-anchor="end">{escape(scale)}</text>'
         f"<g{within}>{''.join(paths)}</g>{''.join(marks)}{''.join(rows)}</svg>"
     )

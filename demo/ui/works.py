@@ -19,7 +19,7 @@ from ..core.comparison import ProcessResult
 from ..core.files import temporary_folder
 from ..core.machine import HostInfo
 from ..core.options import BadInput, RunSpec
-from ..core.progress import Progress
+from ..core.progress import Progress, Provisional
 from ..core.result import RunResult
 from ..runs.forecast import SweepForecast, forecast_sweep
 from ..runs.ongoing import NO_FILES, Files
@@ -30,7 +30,7 @@ from ..sweep.grid import PICTURE, Cell, specs_to_run
 from ..sweep.run_grid import Done, Event, Waiting, run_cells
 from .run_queue import RunQueue
 
-UPDATE_SECONDS = 1.0
+UPDATE_SECONDS = 2.0
 """The time between two updates of a page. An update costs 20 ms of CPU time on the machine that times models."""
 MOST_QUIET_SECONDS = 300.0
 """The longest time that a run waits for other programs to leave the machine alone."""
@@ -68,9 +68,13 @@ class Work:
     delivered: bool = field(default=False, init=False)
     """Whether a page has shown the outcome."""
     runs_ended: int = field(default=0, init=False)
+    pages: list[object] = field(default_factory=list, init=False)
+    """The pages that began to follow the work, the newest last."""
     _outcome: Any = field(default=None, init=False)
     _cancel: threading.Event = field(default_factory=threading.Event, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
+    _answered: threading.Event = field(default_factory=threading.Event, init=False)
+    """Set with a provisional result, and at the end."""
     _watched_at: float = field(default_factory=time.monotonic, init=False)
 
     @property
@@ -88,9 +92,10 @@ class Work:
     def watch(self) -> Iterator[Any]:
         """Yields the latest event, changed or not, at once and then every UPDATE_SECONDS, until the work ends."""
         while not self.ended:
+            news = self._ended if self._answered.is_set() else self._answered
             self._watched_at = time.monotonic()
             yield self.doing  # also if unchanged: gradio notices that a page was closed only when it sends an update
-            self._ended.wait(UPDATE_SECONDS)
+            news.wait(UPDATE_SECONDS)
 
     def outcome(self) -> Any:
         """Returns the work's result or exception; None without either. Sets `delivered` if the work has ended."""
@@ -107,6 +112,7 @@ class Work:
         """Does the whole work and stores its outcome. `Supervisor` calls this method on a new thread."""
         self._outcome = result_or_error(self._work)
         self._ended.set()
+        self._answered.set()
 
     def _work(self) -> RunResult | None:
         with closing(self._events()) as events:
@@ -122,6 +128,8 @@ class Work:
 
     def _note(self, event: Any) -> None:
         self.doing = event
+        if isinstance(event, Provisional):
+            self._answered.set()
 
 
 @dataclass(frozen=True)

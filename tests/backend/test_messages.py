@@ -67,6 +67,16 @@ def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
     assert shares == sorted(shares) and 0 < shares[0] and shares[-1] == pytest.approx(1.0)
 
 
+def test_calls_that_turn_out_slower_take_none_back() -> None:
+    estimates, line, counted = [0.002, 0.00201, 0.03, 0.003, 0.5], (), []
+    for second, each in enumerate(estimates, 4):
+        line = messages.bent(line, 0.0, second, each)
+        since, calls, now_each = line[-1]
+        counted.append(calls + (second - since) / now_each)
+    assert counted == sorted(counted)
+    assert [each for _, _, each in line] == [0.002, 0.03, 0.003, 0.5]  # noise bends nothing
+
+
 def test_the_race_begins_with_the_compile(monkeypatch) -> None:
     """Compiled joins when the timing begins."""
     seconds = iter(range(0, 80, 10))

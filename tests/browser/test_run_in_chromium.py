@@ -159,6 +159,23 @@ def test_run_stays_in_sight_below_its_forecast(tab: Any, address: str) -> None:
         assert box["y"] + box["height"] <= height
 
 
+def test_on_a_phone_the_question_comes_first(tab: Any, address: str) -> None:
+    tab.set_viewport_size({"width": 390, "height": 844})
+    open_link(tab, f"{address}?batch_size=2")
+    parts = ("#top .question", "#race, .recorded", "#task")
+    tops = [tab.locator(part).locator("visible=true").first.bounding_box()["y"] for part in parts]
+    assert tops == sorted(tops) and tops[1] < 700
+    actions = tab.locator("#actions").bounding_box()
+    assert actions["y"] + actions["height"] <= 844
+
+
+def test_control_enter_runs_before_a_field_has_the_focus(tab: Any, address: str) -> None:
+    open_link(tab, f"{address}?batch_size=2")
+    assert tab.evaluate("document.activeElement === document.body")
+    tab.keyboard.press("Control+Enter")
+    tab.locator("#top .headline").wait_for()
+
+
 def test_the_masthead_copies_the_link(tab: Any, address: str) -> None:
     open_link(tab, f"{address}?batch_size=4")
     tab.locator("#forecast [data-query*=batch_size]").wait_for(state="attached")

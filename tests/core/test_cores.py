@@ -65,6 +65,34 @@ def test_a_busy_window_is_followed_by_others(windows: list[float], free: int, lo
     assert slept == [cores.LOOK_SECONDS] * looks
 
 
+@pytest.mark.parametrize(
+    ("busy_looks", "wanted", "free", "waits"),
+    [(0, 2, 2, 0), (9, 2, 2, 9), (99, 2, 1, cores.PATIENT_LOOKS), (99, 1, 1, 0)],
+    ids=["free", "taken for a moment", "taken for good", "not wanted"],
+)
+def test_a_patient_look_waits_for_the_wanted_cores(
+    busy_looks: int, wanted: int, free: int, waits: int, monkeypatch
+) -> None:
+    """On a simulated clock, which only sleep moves; another program has one core until it has passed."""
+    now, waited = [1.0], []
+    moment = cores.LOOK_SECONDS
+
+    def reading() -> Reading:
+        return Reading(2, 2 * now[0], min(now[0], busy_looks * moment), 0.0)
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(cores, "usable_cores", lambda: 2)
+    monkeypatch.setattr(cores, "sample", reading)
+    monkeypatch.setattr(cores.time, "sleep", sleep)
+    now[0] = 0.0
+    before = reading()
+    sleep(moment)
+    assert cores.free_cores(before, wanted, cores.PATIENT_LOOKS, lambda: waited.append(now[0])) == free
+    assert len(waited) == waits and len(waited) * moment <= 5.0
+
+
 @pytest.mark.skipif(cores.sample() is None, reason="no /proc here")
 def test_a_process_that_never_rests_is_seen(monkeypatch) -> None:
     """It keeps a quarter of a core busy at the least, however many others want one. As a child it would be no other."""

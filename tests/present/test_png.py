@@ -62,9 +62,10 @@ def test_the_race_at_rest_shows_who_leads(share: float, eager_leads: bool) -> No
     # Thirty equal starts, so that the range beside the mark is narrow.
     equal = {"first_calls": {"cold": (31.2,) * 30}}
     result = dataclasses.replace(result, compilation=dataclasses.replace(result.compilation, warm=None), **equal)
-    lines = Report(result).race
+    report = Report(result)
+    lines = report.race
     at = share * lines[1].crossing[1] / race.horizon(lines)
-    column = pixels(png.race_at_rest(lines, ""))[: png.GROUND + 5, png.LEFT + round(at * (png.RIGHT - png.LEFT))]
+    column = pixels(png.race_at_rest(report))[: png.GROUND + 5, png.LEFT + round(at * (png.RIGHT - png.LEFT))]
 
     def height(colour: str) -> int:
         """Of its highest pixel, in pixels from above."""
@@ -74,6 +75,14 @@ def test_the_race_at_rest_shows_who_leads(share: float, eager_leads: bool) -> No
 
 
 def test_a_result_without_an_answer_has_no_race() -> None:
-    for draw in (png.race_at_rest, race.file):
+    report = Report(noisy_result())
+    for draw in (png.race_at_rest, lambda report: race.file(report.race, "")):
         with pytest.raises(BadInput, match="no race"):
-            draw(Report(noisy_result()).race, "")
+            draw(report)
+
+
+def test_the_race_at_rest_carries_the_answer(monkeypatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(png, "_write", lambda pen, place, text, *more, **named: written.append(text) or 0.0)
+    png.race_at_rest(report := Report(full_result()))
+    assert written[0].lower() == report.answer and report.pays in written[1]

@@ -29,7 +29,7 @@ def points_of(picture: str) -> list[list[tuple[float, ...]]]:
     return [[tuple(map(float, point.split(","))) for point in line.split()] for line in lines]
 
 
-@pytest.mark.parametrize("size", race.WIDTHS)
+@pytest.mark.parametrize("size", race.SIZES)
 def test_compiled_crosses_eager_once_its_first_call_has_paid(size: str) -> None:
     result = full_result()
     picture = race.picture(Report(result).race, size)
@@ -74,6 +74,17 @@ def test_compiled_climbs_by_its_latency() -> None:
     lines = points_of(race.of_progress(TIMING, SPEC))
     eager, compiled = ((y0 - y1) / (x1 - x0) for _, (x0, y0), (x1, y1) in lines)
     assert compiled == pytest.approx(2 * eager, rel=0.02)
+
+
+def test_a_counter_never_goes_back() -> None:
+    """Calls that turn out slower than the first ones bend the line. Those that were counted stay."""
+    slower = dataclasses.replace(COMPILING, racing_seconds=6.0, eager_seconds=0.02)
+    slower = dataclasses.replace(slower, eager_line=((0.0, 0.0, 0.002), (4.0, 2000.0, 0.02)))
+    picture = race.of_progress(slower, SPEC)
+    assert "Eager, 20.0 ms: 2\N{NARROW NO-BREAK SPACE}100 calls" in picture
+    eager, _ = points_of(picture)
+    steep, flat = ((y0 - y1) / (x1 - x0) for (x0, y0), (x1, y1) in (eager[1:3], eager[2:]))
+    assert steep == pytest.approx(10 * flat, rel=0.1)
 
 
 def test_a_race_begins_before_anything_is_timed() -> None:

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -14,9 +15,11 @@ from support.samples import ok_result
 
 from demo.core import limits
 from demo.core.options import BadInput, RunSpec
+from demo.core.progress import Provisional
 from demo.core.result import RunResult
 from demo.ui import works as visitor_works
 from demo.ui.run_queue import RunQueue
+from demo.ui.tabs.events import MOST_FOLLOWING, follow
 from demo.ui.works import Supervisor, VisitorRun, visitor_name
 
 OK = ok_result()
@@ -102,6 +105,23 @@ def test_the_wait_for_a_quiet_machine_ends(ends_by: str, monkeypatch) -> None:
                 work.cancel()
     assert 0.8 in waits or ends_by == "another visitor"  # that wait is over before a page hears of it
     assert isinstance(work.outcome(), RunResult) is (ends_by != "cancel")
+
+
+def test_an_early_answer_does_not_wait_for_the_next_update(monkeypatch) -> None:
+    monkeypatch.setattr(visitor_works, "UPDATE_SECONDS", 3600.0)
+    work = job(answering(OK), RunQueue())
+    updates = work.watch()
+    next(updates)
+    work._note(early := Provisional("check", 0.95, 9.0, result=OK))
+    assert next(updates) is early
+
+
+def test_only_the_newest_pages_follow_a_run() -> None:
+    """Each holds a connection, and a browser has six to a server for all its tabs."""
+    going: Any = SimpleNamespace(pages=[], watch=lambda: itertools.repeat("news"))
+    pages = [follow(going) for _ in range(MOST_FOLLOWING + 2)]
+    assert [next(page, "let go") for page in pages] == ["news"] * len(pages)
+    assert [next(page, "let go") for page in pages] == ["let go"] * 2 + ["news"] * MOST_FOLLOWING
 
 
 def test_each_new_visitor_has_an_id() -> None:

@@ -35,6 +35,7 @@ window.address = (() => {
     if (before[0] === id && before[1] === run) return;
     put(url, 'tab', id === 'run' ? '' : id);
     put(url, 'run', run);
+    put(url, 'again', '');
     putChoices(url, id);
     if (before[0] !== id || before[1]) history.pushState(null, '', url);
     else history.replaceState(history.state, '', url);

@@ -4,6 +4,11 @@
   const isWide = () => window.innerWidth > 800;  // on a narrow window the result pane stands below the form
   const behavior = () => (matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth');
 
+  // A hidden tab may have stopped following its run, because newer tabs do: it goes on when it is seen again.
+  document.addEventListener('visibilitychange', () => {
+    if (!document.hidden && document.querySelector('[data-let-go]')) location.search = 'again=1';
+  });
+
   window.pageEvents = {
     // Moves the focus to the result pane: the pressed button is disabled now. Shift+Tab goes back to an enabled button.
     focusStage() {

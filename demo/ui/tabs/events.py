@@ -42,12 +42,16 @@ def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
     )
 
 
+MOST_FOLLOWING = 3
+"""The most pages that follow one work. Each holds a connection, and a browser has six to a server for all its tabs."""
+
+
 class WorkView:
     """Base class for a part of the page that shows a visitor's work (a run, a sweep ...) from its start to its end.
 
     A subclass gives two lists of its components, `live` and `ending`. Three methods return updates of them:
 
-    1. `_show_progress`: of the cheap ones in `live`, every second while the work goes on
+    1. `_show_progress`: of the cheap ones in `live`, every two seconds while the work goes on
     2. `_show_cells`: of the costly ones in `live`, such as a chart, when a run of a search or sweep has ended
     3. `_show_end`: of those in `ending`, when the work has ended
     """
@@ -91,7 +95,7 @@ class WorkView:
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
             return
         ended = 0
-        for _ in going.watch():
+        for _ in follow(going):
             now = self._show_progress(going)
             if going.runs_ended != ended:
                 ended = going.runs_ended
@@ -99,6 +103,8 @@ class WorkView:
             yield now
             if isinstance(going.doing, Provisional):
                 return
+        if not going.ended:
+            yield {self._live[0]: render("progress.let_go")}
 
     def _show_cells(self, going: Any) -> Updates:
         return {}
@@ -108,3 +114,13 @@ class WorkView:
         if going is None or not going.ended:
             return {self._ending[0]: gr.skip()}
         return self._show_end(going)
+
+
+def follow(going: Work) -> Iterator[Any]:
+    """Yields as `Work.watch` does, but ends early on a page if `MOST_FOLLOWING` newer ones follow the same work."""
+    page = object()
+    going.pages.append(page)
+    for doing in going.watch():
+        if page not in going.pages[-MOST_FOLLOWING:]:
+            return
+        yield doing

@@ -62,14 +62,14 @@ def headline(report: Report, recorded: bool = False) -> Markup:
     )
 
 
-def both_sizes(draw: Callable[[str], str]) -> Markup:
-    """Returns what `draw` returns for "wide" (a page) and "narrow" (a phone). The style sheet shows one of the two."""
-    return Markup("".join(map(draw, race.WIDTHS)))
+def all_sizes(draw: Callable[[str], str]) -> Markup:
+    """Returns what `draw` returns for each size: a page, a phone, stage mode. The style sheet shows one of them."""
+    return Markup("".join(map(draw, race.SIZES)))
 
 
 def race_of(report: Report, plays: bool) -> Markup:
     """Returns a result's race, calls answered over time, animated if `plays`; '' for a result without a race."""
-    return both_sizes(lambda size: race.picture(report.race, size, plays=plays))
+    return all_sizes(lambda size: race.picture(report.race, size, plays=plays))
 
 
 def kicker(result: RunResult, recorded: bool = False) -> Markup:
@@ -109,7 +109,7 @@ def strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
         STEP_OF_PHASE.get(progress.phase, 0),
         doing(progress),
         compile_parts(progress),
-        both_sizes(lambda size: race.of_progress(progress, spec, size)),
+        all_sizes(lambda size: race.of_progress(progress, spec, size)),
         ruler(speedup, not speedup.too_wide, 0.0) if speedup is not None else "",
         late,
     )

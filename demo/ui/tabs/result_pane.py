@@ -167,7 +167,7 @@ class ResultPane:
             case "race":
                 content = race.file(report.race, report.source).encode()
             case "still":
-                content = png.race_at_rest(report.race, report.source)
+                content = png.race_at_rest(report)
             case "json":
                 content = json.dumps(to_json(result), allow_nan=False, indent=2).encode()
             case _:

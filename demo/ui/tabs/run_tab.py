@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,7 +27,7 @@ from ..look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from ..templates import render
 from ..works import VisitorRun, WaitingForQuiet, Work, result_or_error, visitor_name
 from . import form as forms, links, tables
-from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates, WorkView, error_card, problem
+from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates, WorkView, error_card, follow, problem
 from .form import FIRST
 from .headline import headline, intro, recorded_runs, strip
 from .result_pane import ResultPane
@@ -45,6 +44,8 @@ LATER_START = "The answer stands. Measuring how long the next start takes …"
 LATE = "This takes longer than announced. Key S stops it and shows the recorded answer."
 DRAWING_SECONDS = race.PLAYED_SECONDS + 3.0
 """How long the animation of a new page keeps the browser busy. The browser may run on this machine."""
+AGAIN = "again"
+"""The name in the address of a page that comes back to the run that it followed, as `events.js` has it."""
 MAX_RUNS = 100
 """The most stored runs that a forecast reads. `History` keeps them in memory, so a forecast is quick."""
 
@@ -89,7 +90,9 @@ class RunTab(WorkView):
         form, model = self.form, [self.form.inputs["checkpoint"], self.form.inputs["image"]]
         settled = greeted.then(self._settle, [*model, self.has_run], model, **RAW)
         told = settled.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
-        told.then(self._busy_note, None, [form.busy, form.run_when_quiet], **RAW)
+        # in the browser: a wait on the server would hold one of the few connections that a browser has to it
+        drawn = told.then(js=f"() => new Promise(done => setTimeout(done, {1000 * DRAWING_SECONDS:.0f}))", **IN_BROWSER)
+        drawn.then(self._busy_note, None, [form.busy, form.run_when_quiet], **RAW)
 
     def _wire(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
@@ -128,7 +131,7 @@ class RunTab(WorkView):
 
     def _wait(self, request: gr.Request, going: Work | None) -> Iterator[Updates]:
         # waits for the end of a work whose provisional result is shown
-        for _ in going.watch() if going is not None else ():
+        for _ in follow(going) if going is not None and isinstance(going.doing, Provisional) else ():
             yield {self.work_shown: gr.skip()}  # gradio looks for a closed page
         yield {self.work_shown: gr.skip()}
 
@@ -213,7 +216,6 @@ class RunTab(WorkView):
 
     def _busy_note(self, request: gr.Request) -> tuple[Any, Any]:
         """Returns updates of a note and a button, visible only if other programs use the CPU that runs are timed on."""
-        time.sleep(DRAWING_SECONDS)
         share, machine = cores.others_share(), self._desk.runner.machine
         if share is None or share < cores.BUSY_CPU or (machine is not None and machine.gpu is not None):
             return gr.update(visible=False), gr.update(visible=False)
@@ -342,7 +344,7 @@ class RunTab(WorkView):
         """Returns the updates of a page that opens. It shows the first of these that there is:
 
         1. the stored run that the link names
-        2. the visitor's run, if it goes on, or if no page has shown its end yet
+        2. the visitor's run, if it goes on, if no page has shown its end yet, or if this page followed it before
         3. the form, filled as the link asks
         """
         query, form = request.query_params, self.form
@@ -351,7 +353,7 @@ class RunTab(WorkView):
         work = self.work_of(request, visitor)
         if id := query.get(links.RUN):
             return updates | self.open(id, work)
-        if isinstance(work, VisitorRun) and not (work.ended and work.delivered):
+        if isinstance(work, VisitorRun) and (AGAIN in query or not (work.ended and work.delivered)):
             updates |= self._show_start(work)
             return updates | links.fill_form(form, work.spec) | form.with_picture(work.image)
         spec = result_or_error(lambda: links.spec_of(query, FIRST.id))
