@@ -16,7 +16,7 @@ from support import tiny_text, tiny_vit
 from support.own_workload import result_of, workload_of
 from torch._dynamo.mutation_guard import GenerationTracker
 
-from demo.backend.workload import tensors
+from demo.backend.effects import tensors
 from demo.core import catalog
 from demo.core.options import TEXT_GENERATION
 

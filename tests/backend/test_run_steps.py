@@ -319,7 +319,8 @@ def test_the_later_start_is_measured_if_this_one_compiled(
     sent: list[Any] = []
 
     def elsewhere(*_: Any) -> CompileCost:
-        sent.extend(json.loads(line)["progress"]["answer"] for line in stream.getvalue().splitlines())
+        events = map(json.loads, stream.getvalue().splitlines())
+        sent.extend(event["provisional"]["result"] for event in events if event["event"] == "provisional")
         return CompileCost(0.5, {})
 
     monkeypatch.setattr(first_call, "measure_elsewhere", elsewhere)

@@ -187,8 +187,9 @@ def test_an_ipv6_address_gets_brackets(given: Any, space: str, name: str, left: 
 
 
 def test_what_cannot_be_written_is_lost() -> None:
-    with open("/dev/full", "w") as full:
-        stream = LenientStream(full)
-        print("x" * 100_000, file=stream, flush=True)
-        assert stream.fileno() == full.fileno()
-        full.detach()
+    full = open("/dev/full", "w")
+    stream = LenientStream(full)
+    print("x" * 100_000, file=stream, flush=True)
+    assert stream.fileno() == full.fileno()
+    with contextlib.suppress(OSError):  # it still has what it could not write
+        full.close()
