@@ -86,13 +86,15 @@ def _write(path: Path, name: int) -> None:
 def test_processes_that_write_at_once_lose_nothing(before: bytes | None, tmp_path) -> None:
     """In each round all of them create the same file, or set the same one aside."""
     writers = 6
-    with multiprocessing.get_context("fork").Pool(writers) as pool:
-        for path in (tmp_path / "first", tmp_path / "second", tmp_path / "third"):
-            if before is not None:
-                path.write_bytes(before)
-            pool.starmap(_write, [(path, name) for name in range(writers)], chunksize=1)
-            expected = {f"{name}-{number}" for name in range(writers) for number in range(3)}
-            assert {result.id for result in History(path).all()} == expected
+    pool = multiprocessing.get_context("fork").Pool(writers)
+    for path in (tmp_path / "first", tmp_path / "second", tmp_path / "third"):
+        if before is not None:
+            path.write_bytes(before)
+        pool.starmap(_write, [(path, name) for name in range(writers)], chunksize=1)
+        expected = {f"{name}-{number}" for name in range(writers) for number in range(3)}
+        assert {result.id for result in History(path).all()} == expected
+    pool.close()  # not terminated: a fork inherits this process's handlers of signals, and one waited for ever
+    pool.join()
 
 
 def test_an_interrupted_run_is_stored_once(history: History) -> None:
