@@ -7,6 +7,7 @@ Not covered: network file systems without reliable locks, and damage inside a st
 import contextlib
 import fcntl
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -102,9 +103,22 @@ def _prepare(database: sqlite3.Connection) -> None:
             f"another version of this program, or another program, wrote it "
             f"(format {version}, this one knows {FILE_VERSION})"
         )
-    database.execute("PRAGMA journal_mode = WAL")
+    _switch_to_wal(database)
     database.execute("PRAGMA synchronous = FULL")
     database.execute(f"PRAGMA max_page_count = {limits.current().history_bytes // PAGE_BYTES}")
+
+
+def _switch_to_wal(database: sqlite3.Connection) -> None:
+    """Switches to a write-ahead log. SQLite itself does not wait here for a process that switches at the same time."""
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.02)
 
 
 def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
