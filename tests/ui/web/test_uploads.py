@@ -57,9 +57,16 @@ def test_an_upload_that_breaks_off_leaves_nothing(address: str) -> None:
     sent = (
         f"POST /gradio_api/upload HTTP/1.1\r\nHost: {host}:{port}\r\n{kind}\r\n\r\n--b\r\n{part}\r\n\r\n{'x' * 10_000}"
     )
+
+    def unfinished() -> set[Path]:
+        return set(Path(get_upload_folder()).glob("tmp*"))
+
+    before = unfinished()
     with socket.create_connection((host, int(port))) as client:
         client.sendall(sent.encode())
-        wait_until(lambda: bool(list(Path(get_upload_folder()).glob("tmp*"))), 10)
+        wait_until(lambda: unfinished() > before, 10)
+    wait_until(lambda: unfinished() == before, 10)
+    assert unfinished() == before
 
 
 def test_old_files_go(tmp_path) -> None:
