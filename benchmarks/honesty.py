@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks import report
 from demo.backend import timing
 from demo.core import catalog, stats
-from demo.core.comparison import ASSUMED, Comparison, ProcessFigure, compare_variants
+from demo.core.comparison import ASSUMED, ProcessFigure, Speedup, compare_variants
 from demo.core.stats import Measured
 from demo.sweep import best_table
 from demo.sweep.best_table import EAGER, Row, Way
@@ -131,7 +131,7 @@ def wrong(verdict: stats.Verdict, truth: float) -> bool:
     return verdict not in (right, "unsure")
 
 
-def search(ways: Sequence[tuple[float, Comparison]]) -> tuple[bool, float, bool]:
+def search(ways: Sequence[tuple[float, Speedup]]) -> tuple[bool, float, bool]:
     """Ranks runs, each with its true speed-up, as a search does.
 
     Returns whether all intervals cover the truths, the share of pairs whose order is wrong, and whether eager lost.
@@ -156,7 +156,7 @@ def count_outcomes(machine: Machine, seconds: float, runs: int) -> np.ndarray:
     And of searches: how many, intervals that cover all truths, wrong orders (a share of each). At last searches without
     a way that is faster: how many, and those that eager lost.
     """
-    counts, before = np.zeros(10), list[tuple[float, Comparison]]()
+    counts, before = np.zeros(10), list[tuple[float, Speedup]]()
     for seed in range(runs):
         truth = TRUTHS[seed % len(TRUTHS)]
         own = truth * math.exp(np.random.default_rng(seed).normal(0, ASSUMED.deviation))

@@ -33,7 +33,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.neighbour import busy_neighbours
 from demo.core import catalog, stats
-from demo.core.comparison import Comparison
+from demo.core.comparison import Speedup
 from demo.core.cores import usable_cores
 from demo.core.options import RunSpec
 from demo.core.result import RunResult
@@ -83,7 +83,7 @@ class Kept:
 class Judged:
     """One run compared with all reruns of its place."""
 
-    speedup: Comparison
+    speedup: Speedup
     captured: float
     """Share of the reruns whose estimate lies in its interval."""
     captured_within: float
@@ -170,7 +170,7 @@ def _run(runner: Runner, spec: RunSpec) -> RunResult:
     return result
 
 
-def judge(speedups: Sequence[Comparison]) -> list[Judged]:
+def judge(speedups: Sequence[Speedup]) -> list[Judged]:
     """Each run compared with the other runs of its place; needs two runs."""
     mean = stats.geometric_mean([one.within.ratio for one in speedups])
 
@@ -184,7 +184,7 @@ def judge(speedups: Sequence[Comparison]) -> list[Judged]:
     ]
 
 
-def speedups_of(runs: Iterable[RunResult]) -> list[Comparison]:
+def speedups_of(runs: Iterable[RunResult]) -> list[Speedup]:
     """The speed-ups of the runs, without failed and void ones."""
     return [run.speedup for run in runs if run.status == "ok" and not run.void and run.speedup is not None]
 
@@ -199,7 +199,7 @@ def shares(judged: Sequence[Judged]) -> list[str]:
     ]
 
 
-def contradicts(speedups: Iterable[Comparison]) -> bool:
+def contradicts(speedups: Iterable[Speedup]) -> bool:
     return {"faster", "slower"} <= {one.verdict for one in speedups}
 
 
@@ -213,7 +213,7 @@ def table_of(condition: str, kept: Sequence[Kept]) -> str:
     rows = []
     for protocol in NAMES:
         here = [one for one in kept if (one.place.condition, one.place.protocol) == (condition, protocol)]
-        groups: list[list[Comparison]] = []
+        groups: list[list[Speedup]] = []
         judged: list[Judged] = []
         for checkpoint in dict.fromkeys(one.place.checkpoint for one in here):
             runs = [one.result for one in here if one.place.checkpoint == checkpoint]
@@ -230,7 +230,7 @@ def table_of(condition: str, kept: Sequence[Kept]) -> str:
     return report.table(HEADER, rows)
 
 
-def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Sequence[Comparison]) -> list[str]:
+def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Sequence[Speedup]) -> list[str]:
     ratios = [one.within.ratio for one in speedups]
     threads = sorted({run.environment.threads for run in runs if run.environment is not None})
     verdicts = Counter(one.verdict for one in speedups)

@@ -20,7 +20,7 @@ import cloudpickle
 
 from .cli import best_command, common, terminal
 from .core import catalog, format as fmt
-from .core.comparison import BreakEven, Comparison
+from .core.comparison import BreakEven, Speedup
 from .core.files import temporary_folder
 from .core.options import OPTIONS, OWN_MODEL, BadInput, RunSpec
 from .core.result import Failure, RunResult
@@ -67,7 +67,7 @@ class Answer:
     """Everything that was measured, as it is stored."""
 
     @property
-    def speedup(self) -> Comparison | None:
+    def speedup(self) -> Speedup | None:
         """Eager's time over that of compiled: `ratio`, 95 % interval `low` to `high`, `verdict`. None: not measured."""
         return self.result.speedup
 

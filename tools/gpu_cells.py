@@ -130,7 +130,7 @@ class Cell(Run):
         except (Exception, SystemExit) as error:
             traceback.print_exc()
             status, failure = failures.explain(error, self.phase, self.result)
-            self.keep(status=status, failure=failure)
+            self.set_fields(status=status, failure=failure)
 
     def load(self) -> None:
         """Makes random weights on the device: the copy of a large model to it would take longer."""
@@ -208,7 +208,7 @@ class Modes:
         leader = self.good[0]
         leader.attempt(step)
         for cell in self.good if leader.result.status != "ok" else ():
-            cell.keep(status=leader.result.status, failure=leader.result.failure)
+            cell.set_fields(status=leader.result.status, failure=leader.result.failure)
         return leader
 
     def get_ready(self) -> None:
@@ -227,7 +227,7 @@ class Modes:
             workload = first.workload
             for cell in others:
                 cell.workload, cell.observer = self._of_mode(workload, cell.spec), first.observer
-                cell.keep(spec=cell.workload.spec, **{name: getattr(first.result, name) for name in LOADED})
+                cell.set_fields(spec=cell.workload.spec, **{name: getattr(first.result, name) for name in LOADED})
                 cell.caveats = list(first.caveats)
             for cell in self.cells:
                 torch.cuda.empty_cache()  # the other groups need the memory; without CUDA it does nothing
@@ -248,7 +248,7 @@ class Modes:
                 leader = self.for_all(lambda: warmed.append(self.good[0].warm_up_eager()))
             for cell in self.good:
                 cell.eager_outputs, cell.eager_peak = leader.eager_outputs, leader.eager_peak
-                cell.keep(eager=leader.result.eager)
+                cell.set_fields(eager=leader.result.eager)
                 cell.attempt(functools.partial(cell.compile, warmed[0]))
             if self.good:
                 self.for_all(lambda: self._time(self.good))

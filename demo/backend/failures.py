@@ -144,7 +144,7 @@ def short_name(checkpoint: str) -> str:
 
 
 @contextlib.contextmanager
-def in_sentences(checkpoint: str) -> Iterator[None]:
+def loading_errors_as_bad_input(checkpoint: str) -> Iterator[None]:
     """Turns any exception from loading a checkpoint into a BadInput, unless memory ran out."""
     try:
         yield

@@ -49,7 +49,7 @@ class WorkerJob:
     """Folder that keeps this spec's package for later runs, which load it instead of building it; None: not kept."""
     threads: int | None = None
     """torch's threads on a CPU if the spec names no number: those of the runs to compare with; None: its default."""
-    exactly: bool = False
+    refuse_fewer_threads: bool = False
     """If other programs leave fewer than `threads` cores free: True refuses the run, False lowers the threads."""
 
     @property

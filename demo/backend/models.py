@@ -25,7 +25,7 @@ from ..core.files import LFS_REMEDY
 from ..core.options import TEXT_GENERATION, BadInput, RunSpec
 from ..tasks.registry import BY_NAME
 from . import causes
-from .failures import OTHER, in_sentences, short_name
+from .failures import OTHER, loading_errors_as_bad_input, short_name
 from .workload import dtype_of
 
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
@@ -88,7 +88,7 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
     Raises CannotLoad if the checkpoint is unknown, gated or damaged, or if the Hub cannot be reached.
     """
     entry = catalog.find(spec.checkpoint)
-    with in_sentences(spec.checkpoint):
+    with loading_errors_as_bad_input(spec.checkpoint):
         source = _source(spec, entry)
         if entry is None:
             refuse_large_files(source)

@@ -61,16 +61,16 @@ class RunState:
         self.phase = phase
         self.events.progress(phase, fraction, **more)
 
-    def keep(self, **fields: Any) -> None:
+    def set_fields(self, **fields: Any) -> None:
         self.result = replace(self.result, **fields)
 
-    def add_to(self, part: str, **fields: Any) -> None:
+    def set_part_fields(self, part: str, **fields: Any) -> None:
         """Sets fields of one part of the result, such as "environment". Does nothing if the result lacks the part."""
         if (value := getattr(self.result, part)) is not None:
-            self.keep(**{part: replace(value, **fields)})
+            self.set_fields(**{part: replace(value, **fields)})
 
     @contextlib.contextmanager
-    def tolerate(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
+    def errors_as_caveats(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
         """Turns an exception in the `with` block into a caveat of `lost` (what is missing) and the error's message."""
         try:
             yield

@@ -55,27 +55,27 @@ class Run(RunState):
                 self.compile(self.warm_up_eager())
                 self.time()
                 if self.fit_together:
-                    with self.tolerate():
-                        self.keep(**self.workload.time_more(self.variants, self.log, self.events))
+                    with self.errors_as_caveats():
+                        self.set_fields(**self.workload.time_more(self.variants, self.log, self.events))
                 self.enter("check", 0.9)
                 self.examine("eager")
                 if self.fit_together:
                     self.examine("compiled")
-                with self.tolerate():
+                with self.errors_as_caveats():
                     self.check()
                 if self.result.predictions is not None and "compiled" not in self.result.predictions:
-                    self.keep(predictions=None)  # eager's alone would look like a failure
+                    self.set_fields(predictions=None)  # eager's alone would look like a failure
                 if self.fit_together:
                     self.explain()
                 self.compile_again()
                 self.enter("done", 1.0)
         except failures.CannotLoad as refusal:
-            self.keep(status="failed", failure=refusal.failure)
+            self.set_fields(status="failed", failure=refusal.failure)
         except BadInput:
             raise
         except (Exception, SystemExit) as error:  # a model of one's own may call sys.exit
             status, failure = failures.explain(error, self.phase, self.result)
-            self.keep(status=status, failure=failure)
+            self.set_fields(status=status, failure=failure)
         return self.result_so_far()
 
     # Load and prepare
@@ -85,21 +85,21 @@ class Run(RunState):
         self.enter("load", 0.02)
         if self.spec.device == "cpu" and self.spec.threads is None and self.job.threads is not None:
             torch.set_num_threads(self.job.threads)
-        self.workload = tasks.load(self.spec, self.job.seen_file, lambda image: self.keep(image=image))
+        self.workload = tasks.load(self.spec, self.job.seen_file, lambda image: self.set_fields(image=image))
         device, self.observer = self.workload.device, Observer(self.workload.device)
-        self.keep(environment=machine_probe.environment(device))
+        self.set_fields(environment=machine_probe.environment(device))
         self.caveats += [*self.workload.caveats, *caveats.of_device(self.spec, device)]
         if self.spec.weights == "random" and not any(one.key == "quantized" for one in self.caveats):
             self.caveats.append(Caveat("random_weights"))
         self.enter("prepare", 0.08)
         # The first use of `batch` makes the batch: here, so that its time counts as loading.
-        self.add_to("environment", settings=torch_settings.in_force(self.workload.model, self.workload.batch))
+        self.set_part_fields("environment", settings=torch_settings.in_force(self.workload.model, self.workload.batch))
         took = time.perf_counter() - started, torch_settings.load_gpu_libraries(self.spec, device)
         if self.import_seconds is not None:
-            self.keep(start_up=StartUp(self.import_seconds, *took))
+            self.set_fields(start_up=StartUp(self.import_seconds, *took))
         if device.type == "cpu":
             free_cores = self.look_at_cores(since, 0.08)
-            self.add_to("environment", free_cores=free_cores)
+            self.set_part_fields("environment", free_cores=free_cores)
             if self.spec.threads is None and free_cores is not None:
                 self.give_way(free_cores)
 
@@ -117,14 +117,14 @@ class Run(RunState):
 
         Raises BadInput instead if the job may only run with its own number of threads, such as the repeat of a run.
         """
-        if self.job.exactly and self.job.threads is not None and free_cores < self.job.threads:
+        if self.job.refuse_fewer_threads and self.job.threads is not None and free_cores < self.job.threads:
             raise BadInput(
                 f"This answer was timed with {self.job.threads} threads; free cores now: {free_cores}. A repeat would "
                 "time another setting. Stop other programs and repeat it, or start a run of its own."
             )
         threads = min(free_cores, torch.get_num_threads())
         torch.set_num_threads(threads)
-        self.add_to("environment", threads=threads)
+        self.set_part_fields("environment", threads=threads)
         machine = self.result.environment
         if machine is not None and machine.gave_way:
             busy = {"busy": machine.cpu_count - free_cores, "cores": machine.cpu_count, "threads": threads}
@@ -141,10 +141,10 @@ class Run(RunState):
             self.caveats.append(Caveat("compiles_itself"))
         self.eager_outputs = workload.outputs(model)
         # Kept before the compile, so that a failed compile still shows eager's times.
-        self.keep(eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
-        with self.tolerate("The outputs could not be turned into predictions"):
+        self.set_fields(eager=Measurement(tuple(warmup[1:]), None, tuple(warmup), 1))
+        with self.errors_as_caveats("The outputs could not be turned into predictions"):
             predictions = workload.predictions(self.eager_outputs)
-            self.keep(predictions={"eager": predictions} if predictions else None)
+            self.set_fields(predictions={"eager": predictions} if predictions else None)
         if workload.device.type == "cuda":
             self.eager_peak = profiling.peak_memory(workload.eager, workload.device)
         return Variant(workload.eager, warmup, model)
@@ -181,7 +181,7 @@ class Run(RunState):
         compiled = compile_cache.heal_and_retry(self.compile_in_process, Path(cache_dir()), self.caveats.append)
         self.caveats += caveats.of_instructions(workload.device)
         # Read again, because only now the settings name the vector instructions that inductor compiled for.
-        self.add_to("environment", settings=torch_settings.in_force(workload.model, workload.batch))
+        self.set_part_fields("environment", settings=torch_settings.in_force(workload.model, workload.batch))
         eager_again = eager.warmup
         with self.out_of_memory_means_separate():
             eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
@@ -240,27 +240,27 @@ class Run(RunState):
             samples = self.time_separately()
         seconds = self.observer.seconds
         self.observer.sample()
-        self.keep(timing_seconds=seconds, machine_states=tuple(self.observer.samples))
+        self.set_fields(timing_seconds=seconds, machine_states=tuple(self.observer.samples))
         if stopped := self.observer.paused_seconds:
             self.caveats.append(Caveat("paused", {"seconds": fmt.duration(stopped)}))
         variants, workload = self.variants, self.workload
-        self.keep(eager=samples.measurement("eager", variants.eager.warmup))
+        self.set_fields(eager=samples.measurement("eager", variants.eager.warmup))
         if samples.control:
-            self.keep(control_times=samples.measurement("control"))
+            self.set_fields(control_times=samples.measurement("control"))
         recompiles = self.log.events() - self.events_before_timing
-        self.keep(compilation=replace(self.compilation(), recompiles_while_timing=recompiles))
+        self.set_fields(compilation=replace(self.compilation(), recompiles_while_timing=recompiles))
         if self.fit_together:
-            self.keep(compiled=samples.measurement("compiled", variants.compiled.warmup))
+            self.set_fields(compiled=samples.measurement("compiled", variants.compiled.warmup))
         self.caveats += caveats.of_timing(self.result)
-        with self.tolerate():
+        with self.errors_as_caveats():
             self.caveats += caveats.of_calls(workload, variants, self.effects)
             grown = profiling.memory_in_use(workload.device) - memory_before
             if grown > MUCH_MEMORY and (each := effects.growth_per_call(variants.eager.call)):
                 self.caveats.append(Caveat("grows", {"size": fmt.size(each)}))
         if recompiles:
-            self.keep(status="failed", failure=failures.recompile_failure(recompiles))
+            self.set_fields(status="failed", failure=failures.recompile_failure(recompiles))
         elif nothing := [one for one in self.caveats if one.key in NOTHING_DONE]:
-            self.keep(status="failed", failure=failures.nothing_done(nothing))
+            self.set_fields(status="failed", failure=failures.nothing_done(nothing))
 
     def time_until_undisturbed(self) -> timing.Samples:
         """Times both models. A core that another program takes costs a wait, and if it stays taken, a thread.
@@ -303,13 +303,13 @@ class Run(RunState):
     def time_separately(self) -> timing.Samples:
         """Times and examines compiled, then drops it and times eager: for models that do not fit in memory together."""
         self.caveats.append(Caveat("separate"))
-        self.keep(interleaved=False)
+        self.set_fields(interleaved=False)
         self.events_before_timing = self.log.events()
         self.observer.begin()
         torch.cuda.empty_cache()
         variants, samples = self.variants, timing.Samples(1)
         samples.compiled = timing.time_alone(variants.compiled.call, self.workload.clock, self.spec)
-        self.keep(compiled=samples.measurement("compiled", variants.compiled.warmup))
+        self.set_fields(compiled=samples.measurement("compiled", variants.compiled.warmup))
         self.examine("compiled")
         self.compiled_outputs = self.workload.outputs(variants.compiled.model)
         self.first_compilation = self.compilation()
@@ -360,7 +360,7 @@ class Run(RunState):
         """
         self.first_compilation = self.compilation()
         torch.set_num_threads(threads)
-        self.add_to("environment", threads=threads, free_cores=threads)
+        self.set_part_fields("environment", threads=threads, free_cores=threads)
         self.caveats.append(Caveat("timed_again", {"threads": threads}))
         seconds = self.variants.compiled.warmup[0] + self.spec.max_seconds  # the compile takes as long as the first
         self.events.progress("time", 0.5, code="fewer_threads", remaining_seconds=seconds)
@@ -379,12 +379,12 @@ class Run(RunState):
         timed, call, device = getattr(self.result, name), self.variants.by_name[name].call, self.workload.device
         known = self.eager_peak if name == "eager" else None
         besides = self.workload.model if name == "compiled" and self.package else None
-        with self.tolerate():
+        with self.errors_as_caveats():
             in_use, reserved = known or profiling.peak_memory(call, device, besides)
             work = profiling.device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
             queue = profiling.back_to_back(call, device, timed.median_seconds)
-            self.add_to(name, peak_memory_bytes=in_use, peak_reserved_bytes=reserved)
-            self.add_to(name, device_seconds=work, back_to_back=queue)
+            self.set_part_fields(name, peak_memory_bytes=in_use, peak_reserved_bytes=reserved)
+            self.set_part_fields(name, device_seconds=work, back_to_back=queue)
 
     def check(self) -> None:
         """Compares outputs and predictions of eager and compiled; times the steps of a request around the model."""
@@ -396,17 +396,17 @@ class Run(RunState):
         shares, fault = {}, ""
         if self.result.predictions is not None and (compiled := workload.predictions(outputs)) is not None:
             eager, task = self.result.predictions["eager"], BY_NAME[self.spec.task]
-            self.keep(predictions={"eager": eager, "compiled": compiled})
+            self.set_fields(predictions={"eager": eager, "compiled": compiled})
             shares, fault = task.agreement(eager, compiled), task.fault(eager, compiled)
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
         against = (self.spec.dtype, reference, shares, fault, self.effects)
-        self.keep(parity=(found := parity.compare(self.eager_outputs, again, outputs, *against)))
+        self.set_fields(parity=(found := parity.compare(self.eager_outputs, again, outputs, *against)))
         if found.unknown:
             self.caveats.append(Caveat("not_compared", {"reason": found.reason}))
         elif self.effects.draws:
             self.caveats.append(Caveat("draws"))
-        self.keep(end_to_end=workload.end_to_end(outputs))
+        self.set_fields(end_to_end=workload.end_to_end(outputs))
         self.caveats += caveats.of_numbers(workload)
         if workload.device.type == "cpu" and self.spec.dtype in ("float16", "bfloat16"):
             times = profiling.float32_advantage(dtype_of(self.spec))
@@ -420,15 +420,15 @@ class Run(RunState):
             return
         self.events.progress("check", 0.94, code="explain")
         calls = {name: variant.call for name, variant in self.variants.by_name.items()}
-        with self.tolerate("The profiler gave nothing"):
+        with self.errors_as_caveats("The profiler gave nothing"):
             trace = Path(self.job.trace) if self.job.trace else None
             found = profiling.profiles(calls, self.workload.device, trace)
             for name, profile in found.items():
-                self.add_to(name, profile=profile)
+                self.set_part_fields(name, profile=profile)
             if (compiled := self.result.compilation) is not None:
-                self.add_to("compilation", cuda_graphs=compiled.cuda_graphs.with_counts(found["compiled"]))
-        with self.tolerate("The roofline could not be measured"):
-            self.keep(roofline=profiling.roofline(self.workload))
+                self.set_part_fields("compilation", cuda_graphs=compiled.cuda_graphs.with_counts(found["compiled"]))
+        with self.errors_as_caveats("The roofline could not be measured"):
+            self.set_fields(roofline=profiling.roofline(self.workload))
 
     def compile_again(self) -> None:
         """Times the first call of a new process, which finds the compile cache filled or loads the package.
@@ -444,6 +444,6 @@ class Run(RunState):
         self.events.provisional(self.result_so_far(), "check", 0.95, code="compile_again")
         spec = replace(self.spec, threads=machine.threads) if self.workload.device.type == "cpu" else self.spec
         source = "the package" if self.package is not None else "the filled cache"
-        with self.tolerate(f"The first call from {source} could not be measured"):
+        with self.errors_as_caveats(f"The first call from {source} could not be measured"):
             warm = first_call.measure_elsewhere(spec, self.job.seen_file, self.package)
-            self.add_to("compilation", warm=warm)
+            self.set_part_fields("compilation", warm=warm)

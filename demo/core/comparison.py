@@ -98,7 +98,7 @@ class ProcessResult:
 
 
 @dataclass(frozen=True)
-class Comparison(Difference):
+class Speedup(Difference):
     """The speed-up over all pooled processes, with its interval and verdict."""
 
     eager_seconds: float
@@ -140,7 +140,7 @@ def compare_variants(
     spread: Spread = WITHIN,
     taken: bool = False,
     recompiled: bool = False,
-) -> Comparison:
+) -> Speedup:
     """Returns compiled's speed-up over eager, pooled over `own` and the processes `before`, with its verdict.
 
     A disturbed process takes nothing away from quiet ones: if `taken`, the processes `before` alone count, if any.
@@ -167,7 +167,7 @@ def compare_variants(
         because = "recompiled"
     elif stated.verdict == "unsure":
         because = "machine" if taken else "interval" if pooled.low <= 1 <= pooled.high else "control"
-    return Comparison(
+    return Speedup(
         ratio=stated.ratio,
         low=stated.low,
         high=stated.high,

@@ -14,9 +14,9 @@ from .comparison import (
     ASSUMED_FIRST_CALLS,
     WITHIN,
     BreakEven,
-    Comparison,
     ProcessFigure,
     ProcessResult,
+    Speedup,
     Spread,
     assumed_spread,
     compare_variants,
@@ -88,7 +88,7 @@ class RunResult:
     own process. If that is `set_aside`, they may have used another number of threads."""
     first_calls: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Seconds of first calls in earlier runs with the same settings, by compile cache: 'cold' or 'warm'."""
-    without_breaks: Comparison | None = None
+    without_breaks: Speedup | None = None
     """For a run with added graph breaks: the latest stored speed-up of the same settings without these breaks."""
     schema_version: int = SCHEMA_VERSION
 
@@ -109,7 +109,7 @@ class RunResult:
         return {name: figure for name, figure in figures.items() if figure is not None}
 
     @cached_property
-    def comparisons(self) -> dict[str, Comparison]:
+    def comparisons(self) -> dict[str, Speedup]:
         """Speed-ups over all processes, by what was timed: 'call', or for a text model 'token' and `FIRST_TOKEN`."""
         return {
             name: compare_variants(
@@ -153,7 +153,7 @@ class RunResult:
         return "token" if self.spec.unit == "token" else "call"
 
     @property
-    def speedup(self) -> Comparison | None:
+    def speedup(self) -> Speedup | None:
         return self.comparisons.get(self.main)
 
     @property

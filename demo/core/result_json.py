@@ -6,7 +6,7 @@ from typing import Any
 
 from ..tasks.registry import BY_NAME
 from .codec import from_plain, plain
-from .comparison import Comparison
+from .comparison import Speedup
 from .format import milliseconds
 from .measurement import Measurement
 from .result import SCHEMA_VERSION, RunResult
@@ -60,7 +60,7 @@ def _variant(result: RunResult, measured: Measurement, latency: float) -> dict[s
     return figures
 
 
-def _comparison(one: Comparison) -> dict[str, Any]:
+def _comparison(one: Speedup) -> dict[str, Any]:
     latencies = zip(("eager_ms", "compiled_ms"), map(milliseconds, one.latencies), strict=True)
     return dict(latencies) | {"speedup": plain(one), "control": plain(one.control)}
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from ..core import catalog, format as fmt
 from ..core.caveat import IMPORTANT
-from ..core.comparison import BreakEven, Comparison
+from ..core.comparison import BreakEven, Speedup
 from ..core.measurement import Compilation, CompileCost
 from ..core.options import CUDA_GRAPH_MODES
 from ..core.quality import Quality, quality
@@ -32,7 +32,7 @@ OPEN_BECAUSE = {
     ),
     "machine": f"Each end allows for a factor of {TAKEN_FACTOR:g}, because other programs took cores",
 }
-"""Why the verdict is 'unsure', by `Comparison.open_because`; `floor` is how far eager differed from itself."""
+"""Why the verdict is 'unsure', by `Speedup.open_because`; `floor` is how far eager differed from itself."""
 STARTS = {"cold": "from nothing", "warm": "with a kept cache", "partly": "with part of the cache kept"}
 """The states of the compile cache before a first call, in words."""
 DISTURBED = "disturbed calls"
@@ -89,7 +89,7 @@ class Report:
     # ---- the answer
 
     @cached_property
-    def speedup(self) -> Comparison | None:
+    def speedup(self) -> Speedup | None:
         return self.result.speedup if self.result.failure is None else None
 
     @cached_property

@@ -1,7 +1,7 @@
 """A speed-up in words: the verdict for large letters and in short, its ratio, and its interval."""
 
 from ..core import format as fmt
-from ..core.comparison import Comparison
+from ..core.comparison import Speedup
 from ..core.stats import Interval
 
 HEADLINES: dict[str, tuple[str, str, str]] = {
@@ -20,7 +20,7 @@ RANGE = 0.3
 """Beyond this half-width of the interval a speed-up is stated as a range only: '1.2 to 13× faster'."""
 
 
-def _headline_key(found: Comparison) -> str:
+def _headline_key(found: Speedup) -> str:
     """Returns a key of `HEADLINES`: the verdict, except that 'unsure' may become 'narrow', 'busy' or 'void'."""
     if found.open_because == "recompiled":
         return "void"
@@ -31,13 +31,13 @@ def _headline_key(found: Comparison) -> str:
     return "narrow" if found.open_because == "interval" and found.half_width <= WIDE else "unsure"
 
 
-def headline(found: Comparison) -> tuple[str, str, str]:
+def headline(found: Speedup) -> tuple[str, str, str]:
     """Returns the verdict in three texts, the second one for large letters: 'Compiled is', '1.44×', 'faster'."""
     before, middle, after = HEADLINES[_headline_key(found)]
     return before, middle.format(ratio=factor(found)), after
 
 
-def in_short(found: Comparison) -> str:
+def in_short(found: Speedup) -> str:
     """Returns the verdict in short: '1.44× faster', 'too noisy to tell'."""
     _, middle, after = headline(found)
     text = f"{middle} {after}".strip()

@@ -44,13 +44,13 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
     """
     if result.speedup is None:
         return result
-    same, others, deleted = [], [], earlier
+    same, others, unstored = [], [], earlier
     if history is not None:
         with contextlib.suppress(HistoryError):
             same, others = history.reruns(result, same_model=True), history.reruns(result)
             if result.spec.task != OWN_MODEL:  # an own model has no `same`: all of `earlier` count
-                deleted = tuple(run for run in earlier if history.get(run.id) is None)
-    pool = reruns.earlier_processes(result, same, deleted)
+                unstored = tuple(run for run in earlier if history.get(run.id) is None)
+    pool = reruns.earlier_processes(result, same, unstored)
     if left_out := len({run.id for run in earlier} - {run.id for run in pool}):
         result = dataclasses.replace(result, caveats=(*result.caveats, Caveat("not_counted", {"count": left_out})))
     spread = reruns.spread(result, others)

@@ -15,7 +15,7 @@ class ThreadPolicy:
 
     threads: int | None = None
     """None: torch's default number, or fewer if other programs use cores."""
-    exactly: bool = False
+    refuse_fewer_threads: bool = False
     """Whether a process is refused if fewer cores than `threads` are free. If False, it then gets fewer threads."""
 
 
@@ -34,7 +34,7 @@ class Repeats:
         self.number = self._first = len(earlier) + 1
         self._last = max(self._first, asked)
         self._runs_after = runs_after
-        self._threads, self._exactly = threads, threads is None
+        self._threads, self._refuse_fewer_threads = threads, threads is None
         self._began = time.monotonic()
         self._before = 0.0
         """How many seconds the processes before this one took."""
@@ -51,7 +51,7 @@ class Repeats:
     def threads(self) -> ThreadPolicy:
         if self._threads is None and self.earlier:
             self._threads = self.earlier[0].threads
-        return ThreadPolicy(self._threads, self._exactly)
+        return ThreadPolicy(self._threads, self._refuse_fewer_threads)
 
     def at_end(self, result: RunResult, limit: float) -> RunResult:
         """Returns the result of this process. If the run has taken more than `limit` seconds, its repeats end here.
@@ -84,13 +84,13 @@ class Repeats:
         """Turns the progress of this process into that of the run, whose answer is known in the last process only."""
         if isinstance(progress, Provisional) and not self.is_last:
             progress = Progress(**{one.name: getattr(progress, one.name) for one in dataclasses.fields(Progress)})
-        ended, to_come = self.number - self._first, self._last - self.number
+        ended, processes_after = self.number - self._first, self._last - self.number
         remaining = progress.remaining_seconds
-        if to_come:  # how long the next processes take is known once one has ended
-            remaining = remaining + self._before / ended * to_come if remaining is not None and ended else None
+        if processes_after:  # how long the next processes take is known once one has ended
+            remaining = remaining + self._before / ended * processes_after if remaining is not None and ended else None
         return dataclasses.replace(
             progress,
-            fraction=(ended + progress.fraction) / (ended + 1 + to_come),
+            fraction=(ended + progress.fraction) / (ended + 1 + processes_after),
             elapsed_seconds=self._before + progress.elapsed_seconds,
             remaining_seconds=remaining,
             repeat=self.number,

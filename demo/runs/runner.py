@@ -51,10 +51,10 @@ class Runner:
             history.recover()
         self._renew_spares()
 
-    def _renew_spares(self, to_come: int = 0) -> None:
-        """Closes surplus spare workers. If none is left, starts as many as are wanted for `to_come` further runs."""
+    def _renew_spares(self, runs_after: int = 0) -> None:
+        """Closes surplus spare workers. If none is left, starts as many as are wanted for `runs_after` further runs."""
         # Two can import side by side on two cores.
-        wanted = min(2, cores.usable_cores(), to_come) or int(self._keeps_spare)
+        wanted = min(2, cores.usable_cores(), runs_after) or int(self._keeps_spare)
         while len(self._spares) > wanted:
             self._spares.pop().close()
         if self._spares or self._closing.is_set():
@@ -84,7 +84,7 @@ class Runner:
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
-        to_come: int = 0,
+        runs_after: int = 0,
         threads: int | None = None,
     ) -> Generator[Progress | RunResult, None, None]:
         """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
@@ -92,7 +92,7 @@ class Runner:
         - `input_file`: the picture; None for a model that sees none.
         - `cancel`: once set, the run ends as 'cancelled'. Closing the generator has the same effect.
         - `earlier`: processes that already count towards `spec.repeats`. At least one more process runs.
-        - `to_come`: how many runs the caller will start next. Spare workers are started for them.
+        - `runs_after`: how many runs the caller will start next. Spare workers are started for them.
         - `threads`: torch's threads on a CPU if the spec names none; a process takes fewer if other programs use cores.
           None: the first process takes all free cores, later ones as many; repeats end if fewer cores are free then.
 
@@ -100,7 +100,7 @@ class Runner:
         count, such as a failed one, or after `timeout_seconds`. Raises BadInput if the first process refuses the spec.
         """
         with self._one_at_a_time:
-            repeats = Repeats(spec.repeats, earlier, to_come, threads)
+            repeats = Repeats(spec.repeats, earlier, runs_after, threads)
             while True:
                 run = OngoingRun(spec, input_file, files, cancel, repeats.threads)
                 try:

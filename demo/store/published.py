@@ -70,7 +70,7 @@ class PublishedRow:
     date: str = ""
     """In UTC: '2026-11-21'."""
     speedup_basis: str = ""
-    """How the spread between processes, which the interval includes, is known: a value of `Comparison.basis`."""
+    """How the spread between processes, which the interval includes, is known: a value of `Speedup.basis`."""
     repeats: int | None = None
     """Number of processes over which the speed-up is pooled."""
     threads: int | None = None

@@ -91,14 +91,14 @@ def load_rerun(text: bytes) -> StoredRun | None:
 
 
 def earlier_processes(
-    result: RunResult, stored: Iterable[StoredRun], deleted: Sequence[ProcessResult] = ()
+    result: RunResult, stored: Iterable[StoredRun], unstored: Sequence[ProcessResult] = ()
 ) -> tuple[ProcessResult, ...]:
     """Returns the earlier processes whose speed-ups are pooled with that of `result`.
 
     - `stored`: runs of the history, newest first. Used if their settings equal those of `result`, timing options aside.
-    - `deleted`: earlier processes of the same repeated run that are not stored. Used if their number of threads is the
+    - `unstored`: earlier processes of the same repeated run that are not stored. Used if their number of threads is the
       same.
-    - Order: first `deleted`, then `stored`, oldest first. Only the last `MOST_PROCESSES` - 1 of them are returned.
+    - Order: first `unstored`, then `stored`, oldest first. Only the last `MOST_PROCESSES` - 1 of them are returned.
     - If `result` was disturbed and none of them had its number of threads: those with the number of the newest one.
     - () if `result` has no speed-up.
     """
@@ -108,10 +108,10 @@ def earlier_processes(
     alike = [run for run in stored if (run.spec, _without_threads(run)) == (own.spec, _without_threads(own))]
     pool = [run.process for run in alike if run.settings == own.settings and run.process is not None]
     ids = {process.id for process in pool}
-    others = [process for process in deleted if process.id not in ids and process.threads == result.threads]
+    others = [process for process in unstored if process.id not in ids and process.threads == result.threads]
     found = [*others, *reversed(pool)]
     if not found and result.oversubscribed:
-        quiet = [*deleted, *(run.process for run in reversed(alike) if run.process is not None)]
+        quiet = [*unstored, *(run.process for run in reversed(alike) if run.process is not None)]
         found = [process for process in quiet if process.threads == quiet[-1].threads]
     return tuple(found[-(MOST_PROCESSES - 1) :])
 

@@ -121,7 +121,7 @@ class Search:
         more = {
             "files": files,
             "earlier": self._runs[way.name][-1].as_processes() if self._runs[way.name] else (),
-            "to_come": len(self._missing()) - 1,
+            "runs_after": len(self._missing()) - 1,
             "threads": self._threads,
         }
         for event in run_one(place, spec, runner, self._picture, stop, turn, **more):

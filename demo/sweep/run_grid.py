@@ -51,8 +51,8 @@ def run_cells(
     threads = runner.free_threads()
     for place, cell in enumerate(cells):
         if not cell.done and not cancel.is_set():
-            to_come = sum(not one.done for one in cells[place + 1 :])
-            yield from run_one(place, cell.spec, runner, picture, cancel, turn, to_come=to_come, threads=threads)
+            runs_after = sum(not one.done for one in cells[place + 1 :])
+            yield from run_one(place, cell.spec, runner, picture, cancel, turn, runs_after=runs_after, threads=threads)
 
 
 def run_one(

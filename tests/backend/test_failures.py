@@ -67,7 +67,7 @@ def test_a_checkpoint_that_may_load_later_is_no_refusal(error: Exception) -> Non
 
 @pytest.mark.parametrize("error", [MEMORY, MemoryError()])
 def test_memory_that_runs_out_is_not_the_checkpoints_fault(error: Exception) -> None:
-    with pytest.raises(type(error)) as raised, failures.in_sentences(HUB):
+    with pytest.raises(type(error)) as raised, failures.loading_errors_as_bad_input(HUB):
         raise error
     assert raised.value is error
 

@@ -180,7 +180,7 @@ def run(fake: FakeCuda) -> Run:
 def examine(run: Run, eager: Variant) -> tuple[Measurement, Measurement]:
     """What the passes after the timing measure of eager and compiled, which are one model here."""
     run.variants = Variants(eager, eager, [])
-    run.keep(eager=measurement(1e-3), compiled=measurement(1e-3))
+    run.set_fields(eager=measurement(1e-3), compiled=measurement(1e-3))
     run.examine("eager")
     run.examine("compiled")
     assert run.result.eager is not None and run.result.compiled is not None

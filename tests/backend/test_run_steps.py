@@ -281,16 +281,18 @@ def test_a_core_busy_from_the_start_gets_no_thread(asked: dict[str, Any], thread
 
 
 @pytest.mark.parametrize(
-    ("exactly", "free", "threads", "used"),
+    ("refuse_fewer_threads", "free", "threads", "used"),
     [(True, 1, 1, 1), (False, 2, 1, 1), (False, 1, 2, 1), (True, None, 2, 2), (True, 1, 2, None)],
     ids=["repeat", "search", "search that gives way", "unknown", "a repeat that cannot have them"],
 )
 def test_a_job_has_the_threads_of_the_runs_that_it_joins(
-    exactly: bool, free: int | None, threads: int, used: int | None, monkeypatch
+    refuse_fewer_threads: bool, free: int | None, threads: int, used: int | None, monkeypatch
 ) -> None:
     torch.set_num_threads(3 - threads)
     monkeypatch.setattr(cores, "free_cores", lambda *_: free)
-    run = Run(WorkerJob(SPEC, str(SCENE), threads=threads, exactly=exactly), Events(io.StringIO()))
+    run = Run(
+        WorkerJob(SPEC, str(SCENE), threads=threads, refuse_fewer_threads=refuse_fewer_threads), Events(io.StringIO())
+    )
     refusal = pytest.raises(BadInput, match=r"timed with 2 threads; free cores now: 1\.")
     with contextlib.nullcontext() if used else refusal:
         run.load()

@@ -155,10 +155,10 @@ def test_the_spare_is_ready_before_the_click(tmp_path, monkeypatch):
 def test_for_runs_to_come_two_workers_import_side_by_side(monkeypatch):
     monkeypatch.setattr(cores, "usable_cores", lambda: 2)
     runner = Runner(None, worker_module=QUICK)
-    assert last(runner, to_come=2).status == "ok"
+    assert last(runner, runs_after=2).status == "ok"
     first, second = runner._spares
     os.kill(second.child.pid, signal.SIGSTOP)  # it takes long for its imports
-    with on_a_thread(runner, to_come=1) as found:
+    with on_a_thread(runner, runs_after=1) as found:
         wait_until(lambda: first.machine is not None)
         time.sleep(0.5)
         assert found == []  # the run waits: it would share a core
@@ -166,12 +166,12 @@ def test_for_runs_to_come_two_workers_import_side_by_side(monkeypatch):
     assert found[0].status == "ok" and first.child.exit_code_now() is not None and runner._spares == [second]
     os.kill(second.child.pid, signal.SIGKILL)
     wait_until(lambda: second.child.exit_code_now() is not None)
-    assert last(runner, to_come=2).status == "ok" and len(runner._spares) == 2
+    assert last(runner, runs_after=2).status == "ok" and len(runner._spares) == 2
     assert last(runner).status == "ok" and runner._spares == []  # one was for this run, nobody waits for the other
     crashing, cancel = dataclasses.replace(TINY, repeats=3, batch_size=103), threading.Event()
     assert last(runner, crashing).status == "crashed" and runner._spares == []
     cancel.set()
-    assert last(runner, cancel=cancel, to_come=2).status == "cancelled" and runner._spares == []
+    assert last(runner, cancel=cancel, runs_after=2).status == "cancelled" and runner._spares == []
     runner.close()
 
 

@@ -41,7 +41,7 @@ class FakeRunner:
     runs: list[RunSpec] = dataclasses.field(default_factory=list)
     pictures: list[Path | None] = dataclasses.field(default_factory=list)
     files: list[Files] = dataclasses.field(default_factory=list)
-    to_come: list[int] = dataclasses.field(default_factory=list)
+    runs_after: list[int] = dataclasses.field(default_factory=list)
     threads: list[int | None] = dataclasses.field(default_factory=list)
     running: int = 0
     closed: bool = False
@@ -53,7 +53,7 @@ class FakeRunner:
         cancel: threading.Event | None = None,
         files: Files = NO_FILES,
         earlier: tuple[ProcessResult, ...] = (),
-        to_come: int = 0,
+        runs_after: int = 0,
         threads: int | None = None,
     ) -> Generator[Progress | RunResult, None, None]:
         repeats = max(len(earlier) + 1, spec.repeats)
@@ -61,7 +61,7 @@ class FakeRunner:
         self.runs.append(spec)
         self.pictures.append(image)
         self.files.append(files)
-        self.to_come.append(to_come)
+        self.runs_after.append(runs_after)
         self.threads.append(threads)
         for file in filter(None, (files.trace, files.package)):
             file.write_bytes(b"what the run leaves")

@@ -79,7 +79,7 @@ def fault(events: Events, job: dict[str, Any]) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
     elif FAULT == "refuses what is to be exact":
         # the caveat tells the test how many threads the first process was given
-        if job["exactly"] and job["threads"]:
+        if job["refuse_fewer_threads"] and job["threads"]:
             events.send("refused", message=f"Fewer than {job['threads']} cores are free.")
         else:
             events.send("result", result=good | {"caveats": [plain(note(f"{job['threads']} threads"))]})

@@ -97,7 +97,7 @@ def test_every_way_is_tried_and_the_best_two_in_two_processes() -> None:
     processes = {row.way.name: len(row.result.as_processes()) for row in search.table().rows if row.result}
     assert processes["freezing"] == processes["lite"] == 2
     (kept,) = {files.kept_packages for files in runner.files}
-    assert kept is not None and not kept.exists() and runner.to_come[0] > 1 and runner.to_come[-1] == 0
+    assert kept is not None and not kept.exists() and runner.runs_after[0] > 1 and runner.runs_after[-1] == 0
 
 
 def test_a_model_of_ones_own_keeps_no_package() -> None:

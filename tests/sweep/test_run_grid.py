@@ -63,5 +63,5 @@ def test_each_cell_waits_for_its_turn() -> None:
     fake.free = 1
     events = list(run_cells(cells(1, 2), fake, PICTURE, threading.Event(), turn=turn))
     assert fake.threads == [1, 1]  # whatever is free when each begins
-    assert turns == ["in", "out"] * 2 and fake.to_come == [1, 0]
+    assert turns == ["in", "out"] * 2 and fake.runs_after == [1, 0]
     assert [event.ahead for event in events if isinstance(event, Waiting)] == [2, 1, 2, 1]

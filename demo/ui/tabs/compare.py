@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core import format as fmt
-from ...core.comparison import Comparison
+from ...core.comparison import Speedup
 from ...core.options import CHANGES_EAGER, OPTIONS, unused_options
 from ...core.result import FIRST_TOKEN, RunResult
 from ...core.stats import TAKEN_FACTOR
@@ -39,7 +39,7 @@ def conclusion(reports: Sequence[Report]) -> str:
     return "\n\n".join([f"### {fmt.count(len(results), 'run')} compared", *filter(None, map(escape_markdown, texts))])
 
 
-def bars(reports: Sequence[Report]) -> dict[str, Comparison | None]:
+def bars(reports: Sequence[Report]) -> dict[str, Speedup | None]:
     """Maps the label of each run, in HTML, to its speed-up; to None if it failed or has none.
 
     A label holds the run's letter, the speed-up in words, and those settings that not all runs share.
