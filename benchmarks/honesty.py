@@ -28,7 +28,7 @@ from demo.core import catalog, stats
 from demo.core.comparison import ASSUMED, ProcessFigure, Speedup, compare_variants
 from demo.core.stats import Measured
 from demo.sweep import best_table
-from demo.sweep.best_table import EAGER, Row, Way
+from demo.sweep.best_table import EAGER, Way, WayResult
 
 RUNS = 4_000
 """Of each speed."""
@@ -139,7 +139,7 @@ def search(ways: Sequence[tuple[float, Speedup]]) -> tuple[bool, float, bool]:
     names = [name for name in best_table.WAYS if name != EAGER][: len(ways)]
     truths = {EAGER: 1.0} | dict(zip(names, (truth for truth, _ in ways), strict=True))
     measured = {EAGER: Measured(1.0, 1.0, 1.0)} | dict(zip(names, (one.pooled for _, one in ways), strict=True))
-    found = best_table.rank_rows([Row(Way(name, SPEC), measured=one) for name, one in measured.items()])
+    found = best_table.rank_rows([WayResult(Way(name, SPEC), measured=one) for name, one in measured.items()])
     assert found.winner is not None
     ends = {row.way.name: row.speedup for row in found.rows if row.speedup is not None and row.way.name != EAGER}
     covered = all(one.low <= truths[name] <= one.high for name, one in ends.items())

@@ -22,7 +22,7 @@ from demo.core.result import RunResult
 from demo.present.report import Report
 from demo.runs.runner import Runner
 from demo.store.history import History
-from demo.sweep.grid import PICTURE, Cell, make_cells
+from demo.sweep.grid import PICTURE, GridRun, make_cells
 from demo.sweep.run_grid import Done, run_cells
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -38,7 +38,7 @@ TIMED = ["eager", "compiled", "speed-up", "memory"]
 HEADER = ["checkpoint", "way", "first call, from nothing", "first call, next process", *TIMED]
 
 
-def cells(stored: Sequence[RunResult], machine: HostInfo, fresh: bool) -> dict[tuple[str, str], Cell]:
+def cells(stored: Sequence[RunResult], machine: HostInfo, fresh: bool) -> dict[tuple[str, str], GridRun]:
     """The cell of each checkpoint and way."""
     bundled = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
     places = [(checkpoint, way) for checkpoint in (*bundled, *FULL_SIZE) for way in WAYS]
@@ -51,7 +51,7 @@ def cells(stored: Sequence[RunResult], machine: HostInfo, fresh: bool) -> dict[t
     return dict(zip(places, make_cells(specs, stored, machine, PICTURE, fresh), strict=True))
 
 
-def row(place: tuple[str, str], cell: Cell) -> list[str]:
+def row(place: tuple[str, str], cell: GridRun) -> list[str]:
     result, compiled = cell.result, cell.result.compilation if cell.result else None
     if result is None or result.speedup is None or compiled is None:
         return [*place, cell.value, *[""] * (len(HEADER) - 3)]
@@ -65,7 +65,7 @@ def row(place: tuple[str, str], cell: Cell) -> list[str]:
     return [*place, first, again, *latencies, Report(result).ratio_in_full, memory]
 
 
-def in_short(found: dict[tuple[str, str], Cell]) -> str:
+def in_short(found: dict[tuple[str, str], GridRun]) -> str:
     """A line for each checkpoint: the first call from nothing and the speed-up of each way, as README shows it."""
     rows = []
     for checkpoint in dict.fromkeys(checkpoint for checkpoint, _ in found):
@@ -81,7 +81,7 @@ def _cost_and_gain(result: RunResult | None) -> str:
     return f"{fmt.duration(result.compilation.first_call_seconds)}, {fmt.ratio(result.speedup.ratio)}"
 
 
-def probes(found: dict[tuple[str, str], Cell]) -> str:
+def probes(found: dict[tuple[str, str], GridRun]) -> str:
     """How long inductor's probe of the processor took, which every first call from nothing holds: '6.5 to 8.1 s'."""
     compiled = [cell.result.compilation for cell in found.values() if cell.result and cell.result.compilation]
     seconds = [cost.cold.parts.get("instruction probe") for cost in compiled if cost.cold]
@@ -89,7 +89,7 @@ def probes(found: dict[tuple[str, str], Cell]) -> str:
     return f"{min(known):.1f} to {max(known):.1f} s" if known else "an unknown time"
 
 
-def outside(found: dict[tuple[str, str], Cell]) -> list[str]:
+def outside(found: dict[tuple[str, str], GridRun]) -> list[str]:
     """The aims that were missed, as sentences."""
     missed = []
     for (checkpoint, way), cell in found.items():
@@ -107,13 +107,13 @@ def outside(found: dict[tuple[str, str], Cell]) -> list[str]:
     return missed
 
 
-def first_call(cell: Cell) -> float:
+def first_call(cell: GridRun) -> float:
     """Seconds; NaN where the run failed."""
     compiled = cell.result.compilation if cell.result else None
     return compiled.first_call_seconds if compiled is not None else float("nan")
 
 
-def compiled_seconds(cell: Cell) -> float:
+def compiled_seconds(cell: GridRun) -> float:
     return cell.result.latencies.get("compiled", float("nan")) if cell.result else float("nan")
 
 

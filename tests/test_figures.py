@@ -25,9 +25,9 @@ from demo.present.details import Fact
 from demo.present.report import Report
 from demo.present.script import script
 from demo.store import export
-from demo.sweep.grid import Cell, record
+from demo.sweep.grid import GridRun, record
 from demo.ui.tabs import compare, history_tab, sweep_tab
-from demo.ui.tabs.headline import headline, strip
+from demo.ui.tabs.headline import headline, progress_strip
 
 NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}
 """The speed-up about which the blocks of each verdict lie, and how far they lie apart (in logarithms)."""
@@ -65,8 +65,8 @@ def compare_tab(result: RunResult) -> str:
     return "\n".join([compare.conclusion(both), *compare.bars(both), *lines])
 
 
-def cell(result: RunResult) -> Cell:
-    return Cell(result.spec, result)
+def cell(result: RunResult) -> GridRun:
+    return GridRun(result.spec, result)
 
 
 PLACES: dict[str, Callable[[RunResult], str]] = {
@@ -192,9 +192,9 @@ def test_progress_states_a_ratio_only_if_it_is_known(kind: str) -> None:
     result = RESULTS[kind]
     seconds = {f"{variant}_seconds": latency for variant, latency in result.latencies.items()}
     timing = Progress("time", 0.7, 3.0, speedup=result.speedup, **seconds)
-    for text in (terminal.progress_text(timing), re.sub(r"<[^>]*>", " ", strip(timing, result.spec))):
+    for text in (terminal.progress_text(timing), re.sub(r"<[^>]*>", " ", progress_strip(timing, result.spec))):
         assert all(fmt.latency(latency) in text for latency in result.latencies.values())
-    text = strip(dataclasses.replace(timing, speedup=Interval(2.0, 0.2, 900.0)), result.spec)
+    text = progress_strip(dataclasses.replace(timing, speedup=Interval(2.0, 0.2, 900.0)), result.spec)
     assert "oo early to tell" in text and "2.00×" not in text and "44900" not in text
 
 
@@ -217,7 +217,7 @@ def test_every_place_says_what_its_interval_rests_on(basis: str) -> None:
     result = BASES[basis]
     for place in ("last line", "report of the terminal", "Markdown", "headline of the page", "compare"):
         assert basis in text_of(place, result), place
-    sections = [markdown.section(part) for parts in details.tree(Report(result)).values() for part in parts]
+    sections = [markdown.of_section(section) for fold in details.tree(Report(result)).values() for section in fold]
     page = "".join([text_of("headline of the page", result), *sections])
     assert plain(html.unescape(page)).replace("\N{NO-BREAK SPACE}", " ").count(basis) == 1
 

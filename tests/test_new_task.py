@@ -52,7 +52,7 @@ TASK = Task(
 '''
 WORKER = """
 from demo.backend.picture_workload import PictureWorkload
-from demo.tasks.depth import Depth
+from demo.tasks.depth_estimation import Depth
 
 
 class DepthEstimation(PictureWorkload):
@@ -109,8 +109,10 @@ def test_a_new_task_is_one_file_in_each_process(tmp_path) -> None:
     shutil.copytree(ROOT / "demo", tmp_path / "demo", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "assets").symlink_to(ROOT / "assets")
     registry = tmp_path / "demo" / "tasks" / "registry.py"
-    registry.write_text(registry.read_text("utf-8").replace('"own")', '"own", "depth")'), "utf-8")
-    (tmp_path / "demo" / "tasks" / "depth.py").write_text(TASK, "utf-8")
+    registry.write_text(
+        registry.read_text("utf-8").replace('"own_model")', '"own_model", "depth_estimation")'), "utf-8"
+    )
+    (tmp_path / "demo" / "tasks" / "depth_estimation.py").write_text(TASK, "utf-8")
     (tmp_path / "demo" / "backend" / "tasks" / "depth_estimation.py").write_text(WORKER, "utf-8")
     (tmp_path / "checks.py").write_text(CHECKS, "utf-8")
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}

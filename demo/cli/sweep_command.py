@@ -15,7 +15,7 @@ from ..present.report import Report
 from ..runs.forecast import SweepForecast, forecast_sweep
 from ..store.history import History
 from ..sweep import grid as grids
-from ..sweep.grid import AXES, PRESETS, SETTINGS, TABLE_ENDINGS, Cell, make_cells, make_specs, specs_to_run
+from ..sweep.grid import AXES, PRESETS, SETTINGS, TABLE_ENDINGS, GridRun, make_cells, make_specs, specs_to_run
 from ..sweep.run_grid import Done, Event, run_cells
 from . import common, terminal
 
@@ -78,7 +78,7 @@ def _sweep(options: argparse.Namespace) -> int:
         grids.check_table(options.out)
     if options.engine != "ray" and (options.address or options.gpu_type):
         raise BadInput("--address and --gpu-type are for a cluster: give --engine ray with them.")
-    cells: list[Cell] = []
+    cells: list[GridRun] = []
     try:
         stopped = _run_cells(options, specs, image, cells)
     finally:
@@ -88,7 +88,7 @@ def _sweep(options: argparse.Namespace) -> int:
     return stopped or (common.OK if good else common.FAILED)
 
 
-def _write_tables(options: argparse.Namespace, cells: list[Cell]) -> None:
+def _write_tables(options: argparse.Namespace, cells: list[GridRun]) -> None:
     print(cells_table(cells))
     if options.out is not None:
         grids.write_table(options.out, cells)
@@ -97,7 +97,7 @@ def _write_tables(options: argparse.Namespace, cells: list[Cell]) -> None:
         options.export_markdown.write_text(markdown.of_cells(rows), encoding="utf-8")
 
 
-def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path, cells: list[Cell]) -> int:
+def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path, cells: list[GridRun]) -> int:
     """Runs the specs on this machine or on a Ray cluster, and fills `cells`, an empty list, with what is known of each.
 
     Returns the exit code of the signal that stopped it; 0 if none did.
@@ -130,12 +130,12 @@ def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Pat
     return stop.exit_code
 
 
-def _fill(cells: list[Cell], event: Done) -> str:
+def _fill(cells: list[GridRun], event: Done) -> str:
     cells[event.place] = event.cell
     return f"[{sum(cell.done for cell in cells)}/{len(cells)}] {cell_text(event.cell)}"
 
 
-def plan_text(cells: list[Cell], forecast: SweepForecast | None) -> str:
+def plan_text(cells: list[GridRun], forecast: SweepForecast | None) -> str:
     """Returns '72 cells, 12 of them stored already: 60 to run, about 41 min (a rough guess for 48 of them).'"""
     to_run = len(specs_to_run(cells))
     text = f"{fmt.count(len(cells), 'cell')}, {len(cells) - to_run} of them stored already: {to_run} to run"
@@ -145,12 +145,12 @@ def plan_text(cells: list[Cell], forecast: SweepForecast | None) -> str:
     return f"{text}."
 
 
-def cell_text(cell: Cell) -> str:
+def cell_text(cell: GridRun) -> str:
     spec = cell.spec
     return f"{spec.checkpoint}, batch {spec.batch_size}, {spec.mode}, {spec.dtype}: {cell.value}"
 
 
-def cells_table(cells: list[Cell]) -> str:
+def cells_table(cells: list[GridRun]) -> str:
     rows = [("checkpoint", "batch", "mode", "dtype", "eager → compiled", "speed-up", "id")]
     for cell in cells:
         settings = (cell.spec.checkpoint, str(cell.spec.batch_size), cell.spec.mode, cell.spec.dtype)

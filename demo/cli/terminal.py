@@ -15,7 +15,7 @@ from ..core import format as fmt
 from ..core.progress import Progress
 from ..core.result import RunResult
 from ..present import details, naming
-from ..present.details import Part
+from ..present.details import Section
 from ..present.report import Report
 from ..present.script import change
 from ..sweep.run_grid import Done, Event, Timing
@@ -186,21 +186,21 @@ def in_full(report: Report) -> str:
     if result.failure is not None and report.agreement:  # of a successful run it stands in the summary
         sections.append(hanging("", f"{report.agreement}."))
     sections += [hanging("", text) for text in report.prediction_notes]
-    for parts in details.tree(report).values():
-        sections += [_part(part) for part in parts if part.sentences or part.table or part.facts]
+    for fold in details.tree(report).values():
+        sections += [_section(section) for section in fold if section.sentences or section.table or section.facts]
     if report.kind == "faster":
         sections.append(["In your own code:", textwrap.indent(change(result.spec), "  ").rstrip()])
     sections.append([report.summary if report.kind is not None else ""])
     return fmt.printable("\n\n".join(filter(None, map("\n".join, sections))))
 
 
-def _part(part: Part) -> list[str]:
-    lines = [part.title, *(line for text in part.sentences if text for line in hanging("  ", text))]
-    if part.table is not None:
-        heads, cells = part.table
+def _section(section: Section) -> list[str]:
+    lines = [section.title, *(line for text in section.sentences if text for line in hanging("  ", text))]
+    if section.table is not None:
+        heads, cells = section.table
         lines += [f"  {line}" for line in table([heads, *cells])]
-    width = max((len(fact.name) for fact in part.facts), default=0)
-    for fact in part.facts:
+    width = max((len(fact.name) for fact in section.facts), default=0)
+    for fact in section.facts:
         text = f"{fact.why} {fact.url}" if fact.url else fact.value or fact.why
         lines += hanging(f"  {fact.name:<{width}}  ", text)
     return lines

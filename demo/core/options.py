@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..tasks import own, text
+from ..tasks import own_model, text_generation
 from ..tasks.registry import BY_NAME
 from ..tasks.task import Task
 from . import format as fmt
@@ -20,7 +20,7 @@ class BadInput(ValueError):
     """Raised for settings with which nothing can be run. The message is a whole sentence for the user."""
 
 
-TEXT_GENERATION, OWN_MODEL = text.TASK.name, own.TASK.name
+TEXT_GENERATION, OWN_MODEL = text_generation.TASK.name, own_model.TASK.name
 TASKS = tuple(name for name in BY_NAME if name != OWN_MODEL)
 """Names of the tasks in the order of the form, without the task of a user's own model."""
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")

@@ -1,6 +1,6 @@
-"""The details of a run as plain text, in foldable sections. A section has parts: a title, sentences, a table and facts.
+"""The details of a run as plain text: two folds of sections. A section has a title, sentences, a table and facts.
 
-The page, the terminal and the Markdown export format these parts. A function that makes a part returns None if the run
+The page, the terminal and the Markdown export format the sections. A function that makes one returns None if the run
 has no data for it.
 """
 
@@ -33,7 +33,7 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Part:
+class Section:
     title: str
     """A question with its answer, 'Same output? match', or a heading with its figure, 'Memory: 620 MB → 540 MB'."""
     sentences: Sequence[str] = ()
@@ -68,7 +68,7 @@ SLOWER_BACK_TO_BACK = (
 )
 
 
-def calls(report: Report) -> Part | None:
+def calls(report: Report) -> Section | None:
     """Returns statistics of the timed calls, and a text model's time to a first token."""
     result = report.result
     if result.speedup is None:
@@ -102,7 +102,7 @@ def calls(report: Report) -> Part | None:
     if result.answer_seconds is not None:
         lines["Whole answer"] = map(fmt.latency, result.answer_seconds)
     number = fmt.group_thousands(max(len(side.wall_seconds) for side in sides))
-    return Part(f"{number} timed calls of each", texts, _table(heads, lines), facts)
+    return Section(f"{number} timed calls of each", texts, _table(heads, lines), facts)
 
 
 def _processes(result: RunResult) -> list[Fact]:
@@ -120,7 +120,7 @@ def _processes(result: RunResult) -> list[Fact]:
 # ---- the profile
 
 
-def why(report: Report) -> Part | None:
+def why(report: Report) -> Section | None:
     """Returns where the time of a call goes: launching kernels, the longest kernels, and how near the roofline it is.
 
     The roofline is the least time for the call's arithmetic and memory traffic.
@@ -152,7 +152,7 @@ def why(report: Report) -> Part | None:
             "in this run."
         )
         facts.append(Fact("Roofline", fmt.latency(roofline.least_seconds), words))
-    return Part("Where the time goes", (), table, facts)
+    return Section("Where the time goes", (), table, facts)
 
 
 def _share(share: float | None) -> str:
@@ -162,7 +162,7 @@ def _share(share: float | None) -> str:
 # ---- what torch.compile made of the model
 
 
-def compilation(report: Report) -> Part | None:
+def compilation(report: Report) -> Section | None:
     """Returns the graph breaks, fallbacks to eager, recompiles and CUDA graphs of a run."""
     result = report.result
     found = result.compilation
@@ -181,7 +181,7 @@ def compilation(report: Report) -> Part | None:
         facts.append(Fact("Recompiles while timing", str(found.recompiles_while_timing)))
     if (graphs := found.cuda_graphs).state != "not asked":
         facts.append(Fact("CUDA graphs", graphs.state, graphs.reason))
-    return Part(f"Did it really compile? {_how_compiled(result, found)}", texts, facts=facts)
+    return Section(f"Did it really compile? {_how_compiled(result, found)}", texts, facts=facts)
 
 
 def _how_compiled(result: RunResult, compiled: Compilation) -> str:
@@ -216,7 +216,7 @@ def _places(kind: str, places: Iterable[GraphBreak]) -> list[Fact]:
 # ---- the outputs
 
 
-def outputs(report: Report) -> Part | None:
+def outputs(report: Report) -> Section | None:
     """Returns whether the raw outputs of eager and compiled match, and their largest difference."""
     result = report.result
     parity = result.parity
@@ -224,18 +224,18 @@ def outputs(report: Report) -> Part | None:
         return None
     error = parity.max_abs_error
     facts = [] if error is None else [Fact("Largest difference", f"{error:.2g}")]
-    return Part(f"Same output? {parity.verdict}", [parity.reason], facts=facts)
+    return Section(f"Same output? {parity.verdict}", [parity.reason], facts=facts)
 
 
 # ---- caveats and the machine
 
 
-def caveats(report: Report) -> Part | None:
+def caveats(report: Report) -> Section | None:
     texts = report.result.warnings
-    return Part(f"Caveats: {len(texts)}", texts) if texts else None
+    return Section(f"Caveats: {len(texts)}", texts) if texts else None
 
 
-def machine(report: Report) -> Part | None:
+def machine(report: Report) -> Section | None:
     """Returns processor, memory, versions, torch's settings, and the load by other programs."""
     result = report.result
     here = result.environment
@@ -267,7 +267,7 @@ def machine(report: Report) -> Part | None:
             f"Of these {fmt.duration(timing)} timing." if timing is not None else "",
         ),
     ]
-    return Part(f"Machine: {here.device_name}", facts=[fact for fact in facts if fact.value])
+    return Section(f"Machine: {here.device_name}", facts=[fact for fact in facts if fact.value])
 
 
 def _least_to_most(values: Iterable[float | None], write: Callable[[float], str]) -> str:
@@ -279,7 +279,7 @@ def _least_to_most(values: Iterable[float | None], write: Callable[[float], str]
 # ---- what compiling costs
 
 
-def costs(report: Report) -> Part | None:
+def costs(report: Report) -> Section | None:
     """Returns what compiling costs, with a column for each known state of the compile cache.
 
     Its lines are the first call, the parts of its time, and when compiling pays.
@@ -299,10 +299,10 @@ def costs(report: Report) -> Part | None:
     if found.partly and all(start.state == "warm" for start in starts):
         why = "It found part of its code in the cache: from nothing a first call takes longer."
         facts.append(Fact("First call of this run", fmt.duration(found.first_call_seconds), why))
-    return Part("When does compiling pay?", (), _table(heads, lines), facts)
+    return Section("When does compiling pay?", (), _table(heads, lines), facts)
 
 
-def memory(report: Report) -> Part | None:
+def memory(report: Report) -> Section | None:
     """Returns the peak memory of eager and compiled; None if they differ by 2 % or less.
 
     On a GPU the table also has the memory that torch's allocator reserved.
@@ -323,10 +323,10 @@ def memory(report: Report) -> Part | None:
             "Peak of the bytes that torch's allocator had given out during one call, weights included. Reserved is "
             "what the allocator held on the GPU for it: that much must be free."
         )
-    return Part(f"Memory: {' → '.join(sizes)}", [meaning], _table(heads, {"peak": sizes, "reserved": reserved}))
+    return Section(f"Memory: {' → '.join(sizes)}", [meaning], _table(heads, {"peak": sizes, "reserved": reserved}))
 
 
-def request(report: Report) -> Part | None:
+def request(report: Report) -> Section | None:
     """Returns the time of a whole request: preparing the input, copying it, the model, and decoding the output.
 
     Only the model's time differs between eager and compiled.
@@ -349,13 +349,13 @@ def request(report: Report) -> Part | None:
     answer = fmt.ratio(requests[0] / requests[1]) if known else report.ratio
     share = fmt.percent(result.latencies["eager"] / requests[0])
     meaning = f"{share} of an eager request is the model, and compiling does not change the rest."
-    return Part(f"A whole request: {answer}", [meaning], _table(_sides(result)[0], times))
+    return Section(f"A whole request: {answer}", [meaning], _table(_sides(result)[0], times))
 
 
 # ---- the Transformers guide on torch.compile
 
 
-def guide(report: Report) -> Part | None:
+def guide(report: Report) -> Section | None:
     """Returns a comparison of the speed-up with the guide's, and how the settings differ.
 
     None without a row of the guide with the run's checkpoint, mode and batch size.
@@ -388,16 +388,16 @@ def guide(report: Report) -> Part | None:
         f"The guide took two means of {PUBLISHED_CALLS} calls, with the Transformers of 2023 and a picture of "
         "640 × 480 pixels; its A100 may have used TF32."
     )
-    return Part("Compared with the published table", texts)
+    return Section("Compared with the published table", texts)
 
 
 FOLDS = {
     "Why: every call, what was compiled, the machine": (caveats, calls, why, compilation, outputs, machine, guide),
     "Cost: the first call, a whole request": (costs, memory, request),
 }
-"""The title of each foldable section, and the functions that make its parts, from top to bottom."""
+"""The title of each fold, and the functions that make its sections, from top to bottom."""
 
 
-def tree(report: Report) -> dict[str, list[Part]]:
-    """Maps the title of each foldable section to its parts; parts without data are left out."""
-    return {fold: [part for make in makers if (part := make(report))] for fold, makers in FOLDS.items()}
+def tree(report: Report) -> dict[str, list[Section]]:
+    """Maps the title of each fold to its sections; sections without data are left out."""
+    return {fold: [section for make in makers if (section := make(report))] for fold, makers in FOLDS.items()}

@@ -7,7 +7,7 @@ from ..core import format as fmt
 from ..core.options import RunSpec
 from ..core.result import RunResult
 from . import details, naming
-from .details import Part
+from .details import Section
 from .report import Report
 
 
@@ -25,8 +25,8 @@ def of_run(report: Report) -> str:
         paid = [escape_markdown(f"{text}.") for text in (report.pays, report.request, report.start_times) if text]
     settings = ", ".join([naming.run_line(result), *naming.machine(result), result.started_at[:10]])
     below = [f"{escape_markdown(settings)}.", *map(escape_markdown, of_predictions(report))]
-    parts = [section(part) for parts in details.tree(report).values() for part in parts]
-    return "\n\n".join(filter(None, [*map(" ".join, (answer, paid, below)), *parts])) + "\n"
+    sections = [of_section(section) for fold in details.tree(report).values() for section in fold]
+    return "\n\n".join(filter(None, [*map(" ".join, (answer, paid, below)), *sections])) + "\n"
 
 
 def of_predictions(report: Report) -> list[str]:
@@ -34,16 +34,16 @@ def of_predictions(report: Report) -> list[str]:
     return [*([f"{report.agreement}."] if report.agreement else []), *report.prediction_notes]
 
 
-def section(part: Part) -> str:
-    """Returns a part of a run's details as Markdown: heading, sentences, table, and a list item for each fact."""
-    pieces = [f"#### {escape_markdown(part.title)}"]
-    pieces += [escape_markdown(fmt.capital(text)) for text in part.sentences if text]
-    if part.table is not None:
-        heads, lines = part.table
+def of_section(section: Section) -> str:
+    """Returns a section of a run's details as Markdown: heading, sentences, table, and a list item for each fact."""
+    pieces = [f"#### {escape_markdown(section.title)}"]
+    pieces += [escape_markdown(fmt.capital(text)) for text in section.sentences if text]
+    if section.table is not None:
+        heads, lines = section.table
         cells = [list(map(escape_markdown, line)) for line in lines]
         pieces.append(_table(list(map(escape_markdown, heads)), cells, "l" + "r" * (len(heads) - 1)))
     facts = []
-    for fact in part.facts:
+    for fact in section.facts:
         shown = f"[{fact.value}]({fact.url})" if fact.url else fact.value and f"**{escape_markdown(fact.value)}**"
         why = escape_markdown(fact.why)
         facts.append(f"- {escape_markdown(fact.name)}: {' · '.join(filter(None, [shown, why]))}")

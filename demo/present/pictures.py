@@ -12,8 +12,8 @@ from PIL import Image, ImageColor, ImageDraw, ImageFilter, ImageFont
 from ..core.base64_images import decode_mask
 from ..core.format import percent, printable, shorten
 from ..core.outputs import Box, ImageInfo, Predictions
-from ..tasks.boxes import SAME_IOU, match
-from ..tasks.masks import changed_pixels
+from ..tasks.image_segmentation import changed_pixels
+from ..tasks.object_detection import SAME_IOU, match
 from .colours import CHANGED, COMPILED, EAGER, LABELS
 
 Variant = Literal["eager", "compiled"]

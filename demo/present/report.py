@@ -19,7 +19,7 @@ from ..core.quality import Quality, quality
 from ..core.result import RunResult
 from ..core.stats import TAKEN_FACTOR
 from ..tasks.registry import BY_NAME
-from ..tasks.text import same_tokens
+from ..tasks.text_generation import same_tokens
 from . import naming, speedup_words as words
 from .race import RaceLine
 

@@ -34,7 +34,7 @@ def _headline_key(found: Speedup) -> str:
 def headline(found: Speedup) -> tuple[str, str, str]:
     """Returns the verdict in three texts, the second one for large letters: 'Compiled is', '1.44×', 'faster'."""
     before, middle, after = HEADLINES[_headline_key(found)]
-    return before, middle.format(ratio=factor(found)), after
+    return before, middle.format(ratio=ratio_above_one(found)), after
 
 
 def in_short(found: Speedup) -> str:
@@ -51,7 +51,7 @@ def ratio(found: Interval) -> str:
     return fmt.estimate(found.ratio, found.low, found.high)
 
 
-def factor(interval: Interval) -> str:
+def ratio_above_one(interval: Interval) -> str:
     """Returns how many times faster or slower, never below 1: '1.44×', with as many digits as the interval allows.
 
     If it is not known within `RANGE`, the range: '1.2 to 13×'.

@@ -96,7 +96,7 @@ MIN_EAGERS = 3
 
 
 @dataclass(frozen=True)
-class Row:
+class WayResult:
     way: Way
     result: RunResult | None = None
     """The way's newest run, with a speed-up pooled over earlier processes too. None before any run and for eager."""
@@ -133,11 +133,11 @@ class Row:
 
 @dataclass(frozen=True)
 class BestTable:
-    rows: tuple[Row, ...]
+    rows: tuple[WayResult, ...]
     """The best way first, ways without a rank last."""
-    winner: Row | None
+    winner: WayResult | None
     """The row of the best way, or eager's if no way is known to be faster. None if nothing could be compared."""
-    equals: tuple[Row, ...] = ()
+    equals: tuple[WayResult, ...] = ()
     """The rows of rank 1 other than the winner's."""
 
     @property
@@ -156,14 +156,14 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
     starts = [one.import_seconds + one.gpu_seconds for run in results.values() if (one := run.start_up) is not None]
     imports = statistics.median(starts) if starts else 0.0
 
-    def row(way: Way) -> Row:
+    def row(way: Way) -> WayResult:
         result, refusal = results.get(way.name), way.refused or refused.get(way.name, "")
         if way.name == EAGER:
             return _eager_row(way, plain_runs, eagers, imports)
         if refusal or result is None:
-            return Row(way, out=refusal)
+            return WayResult(way, out=refusal)
         known = result.latencies if result.failure is None else {}
-        return Row(
+        return WayResult(
             way,
             result,
             why_out(result, reference),
@@ -177,7 +177,7 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
     return rank_rows([row(way) for way in ways])
 
 
-def _eager_row(way: Way, runs: Sequence[RunResult], eagers: Sequence[float], imports: float) -> Row:
+def _eager_row(way: Way, runs: Sequence[RunResult], eagers: Sequence[float], imports: float) -> WayResult:
     """Returns eager's row, without numbers if none of `runs` timed plain eager. `eagers`: its latency by process.
 
     If all of `runs` were disturbed, `eagers` is empty, and the latency is that of the disturbed runs.
@@ -185,12 +185,12 @@ def _eager_row(way: Way, runs: Sequence[RunResult], eagers: Sequence[float], imp
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
     seconds = eagers or [run.latencies["eager"] for run in runs if run.speedup is not None]
     if not seconds or measured is None or measured.eager is None:
-        return Row(way)
+        return WayResult(way)
     answers: dict[str, dict[str, float]] = {}
     if measured.start_up is not None:
         parts = _parts(imports, measured.start_up.load_seconds, 0.0, measured.eager.warmup_seconds[0])
         answers = {"cold": parts, "warm": parts}
-    return Row(
+    return WayResult(
         way,
         measured=Measured(1.0, 1.0, 1.0),
         seconds=statistics.median(seconds),
@@ -237,7 +237,7 @@ def _process_figures(result: RunResult) -> list[ProcessFigure]:
 
 
 def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
-    """Returns the times of a run as in `Row.first_answers`. The part 'import' is `imports` seconds."""
+    """Returns the times of a run as in `WayResult.first_answers`. The part 'import' is `imports` seconds."""
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
         return {}
@@ -257,7 +257,7 @@ def _parts(imports: float, load: float, compiles: float, run: float) -> dict[str
     return {"import": imports, "load": load, "compile": compiles, "first run": run}
 
 
-def rank_rows(rows: Sequence[Row]) -> BestTable:
+def rank_rows(rows: Sequence[WayResult]) -> BestTable:
     questions = sum(row.measured is not None and row.way.name != EAGER for row in rows)
     judged = [replace(row, speedup=row.measured.judge(questions)) if row.measured is not None else row for row in rows]
     known = {row.way.name: row.measured for row in judged if not row.out and row.measured is not None}
@@ -278,18 +278,18 @@ def rank_rows(rows: Sequence[Row]) -> BestTable:
     first = [row for row in ranked if row.rank == 1]
     winner = min(_nearly_surest(first), key=lambda row: list(WAYS).index(row.way.name))
 
-    def order(row: Row) -> tuple[float, bool, float]:
+    def order(row: WayResult) -> tuple[float, bool, float]:
         return row.rank or math.inf, row is not winner, -_sure(row) if row.rank else 0.0
 
     return BestTable(tuple(sorted(ranked, key=order)), winner, tuple(row for row in first if row is not winner))
 
 
-def _sure(row: Row) -> float:
+def _sure(row: WayResult) -> float:
     """Returns the speed-up that the way has at least, as far as its interval tells."""
     return row.speedup.low if row.speedup is not None else 0.0
 
 
-def _nearly_surest(first: Sequence[Row]) -> list[Row]:
+def _nearly_surest(first: Sequence[WayResult]) -> list[WayResult]:
     """Returns those of the rows whose sure speed-up is within `CLOSE_RATIO` of the highest one."""
     highest = max(map(_sure, first))
     return [row for row in first if _sure(row) >= highest / CLOSE_RATIO]

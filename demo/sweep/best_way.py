@@ -3,7 +3,7 @@
 1. Run each way, such as freezing, once: for `QUICK_SECONDS`, or at full length if each process must compile it again.
 2. Run the winner so far and the one with the best estimate at full length, until each has `FINAL_RUNS` runs.
 3. Of the others, run a second time those whose only run compiled: this times a first output with a filled cache.
-4. In the faster half, run at full length the ways that may still be the best (`Row.may_win`).
+4. In the faster half, run at full length the ways that may still be the best (`WayResult.may_win`).
 """
 
 import dataclasses

@@ -7,7 +7,7 @@ from ..core import codec, format as fmt
 from ..core.options import MODES, OPTIONS
 from ..core.stats import TAKEN_FACTOR
 from ..present.report import Report
-from .best_table import CLOSE_RATIO, EAGER, WAYS, BestTable, Row, Way
+from .best_table import CLOSE_RATIO, EAGER, WAYS, BestTable, Way, WayResult
 
 NAMES = {"default": "default mode", "package": "a package", "layers": "layer by layer"}
 COLUMNS = {
@@ -22,7 +22,7 @@ COLUMNS = {
 """Titles by column. A first answer is the time from a process's start to its first output. Both latencies are those of
 the same run; a way that changes eager has its own alone."""
 PARTS = {"import": "import", "load": "weights and inputs", "compile": "compile or load", "first run": "first call"}
-"""Titles of the parts of `Row.first_answers`, in their order."""
+"""Titles of the parts of `WayResult.first_answers`, in their order."""
 
 
 def name(way: Way) -> str:
@@ -33,7 +33,7 @@ def name(way: Way) -> str:
     return f"mode {known}" if known in MODES else known
 
 
-def _speedup(row: Row) -> tuple[str, str]:
+def _speedup(row: WayResult) -> tuple[str, str]:
     """Returns the speed-up '1.66×' and its interval '1.5 to 1.8×'; ('', '') for eager, or if not known."""
     one = row.speedup
     if one is None or row.way.name == EAGER:
@@ -41,7 +41,7 @@ def _speedup(row: Row) -> tuple[str, str]:
     return fmt.estimate(one.ratio, one.low, one.high), fmt.ends(one.low, one.high)
 
 
-def cells(row: Row) -> dict[str, str]:
+def cells(row: WayResult) -> dict[str, str]:
     """Returns the texts of a row by column; '–' for what is not known."""
     start = {state: row.first_answer(state) for state in ("cold", "warm")}
     ratio, interval = _speedup(row)

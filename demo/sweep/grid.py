@@ -99,8 +99,8 @@ FINAL = ("ok", "out_of_memory", "compile_failed", "failed")
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One run of a grid, still to be run if it has neither `result` nor `refused`."""
+class GridRun:
+    """The cell of a grid: one run, still to be run if it has neither `result` nor `refused`."""
 
     spec: RunSpec
     result: RunResult | None = None
@@ -130,7 +130,7 @@ class Cell:
 
 def make_cells(
     specs: Iterable[RunSpec], stored: Sequence[RunResult], machine: HostInfo, picture: Path, fresh: bool = False
-) -> list[Cell]:
+) -> list[GridRun]:
     """Returns a cell for each spec, with its newest stored result if a new run would only repeat this result.
 
     `stored` is newest first; `fresh` ignores it. A success with fewer repeats than the spec asks for does not count.
@@ -143,7 +143,7 @@ def make_cells(
     for spec in specs:
         found = results.get(dataclasses.replace(spec, repeats=1))
         enough = found is not None and (found.status != "ok" or max(1, len(found.as_processes())) >= spec.repeats)
-        cells.append(Cell(spec, found, stored=True) if enough else Cell(spec))
+        cells.append(GridRun(spec, found, stored=True) if enough else GridRun(spec))
     return cells
 
 
@@ -183,11 +183,11 @@ def is_from_machine(result: RunResult, machine: HostInfo) -> bool:
     return versions and device == here
 
 
-def specs_to_run(cells: Iterable[Cell]) -> list[RunSpec]:
+def specs_to_run(cells: Iterable[GridRun]) -> list[RunSpec]:
     return [cell.spec for cell in cells if not cell.done]
 
 
-def downloads(cells: Iterable[Cell]) -> list[Checkpoint]:
+def downloads(cells: Iterable[GridRun]) -> list[Checkpoint]:
     """Returns the catalogue's checkpoints whose weights the unfinished cells have to download."""
     needed = dict.fromkeys(spec.checkpoint for spec in specs_to_run(cells) if spec.weights == "pretrained")
     listed = [entry for name in needed if (entry := catalog.find(name)) is not None and not entry.bundled]
@@ -200,7 +200,7 @@ TABLE_ENDINGS = (".csv", ".json", ".parquet")
 _COLUMNS = {"model": "string", **export.COLUMN_TYPES, "value": "string"}
 
 
-def record(cell: Cell) -> dict[str, Any]:
+def record(cell: GridRun) -> dict[str, Any]:
     """Returns a finished cell's row, a value by column: an export's columns, the model's family, the cell's text."""
     known = catalog.find(cell.spec.checkpoint)
     result = cell.result or RunResult("", "", "failed", cell.spec)
@@ -218,7 +218,7 @@ def check_table(path: Path) -> None:
     export.check_place(path, "table")
 
 
-def write_table(path: Path, cells: Iterable[Cell]) -> None:
+def write_table(path: Path, cells: Iterable[GridRun]) -> None:
     """Writes a row for each finished cell, in the format of the path's ending. An error leaves no partial file."""
     records = [record(cell) for cell in cells if cell.done]
     with replacing(path) as draft:

@@ -25,7 +25,7 @@ from ..runs.earlier import store
 from ..runs.runner import WORKER_MODULE, Runner
 from ..store.history import History
 from . import grid
-from .grid import Cell
+from .grid import GridRun
 from .run_grid import Done
 
 CONNECT_SECONDS = 5.0
@@ -89,7 +89,7 @@ def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> di
 
 def make_cells(
     specs: Sequence[RunSpec], machines: Mapping[str, HostInfo], stored: Sequence[RunResult], picture: Path, fresh: bool
-) -> list[Cell]:
+) -> list[GridRun]:
     """Returns a cell for each spec and type of GPU, with the stored result of the machine for this type, if any."""
     return [
         dataclasses.replace(cell, gpu_type=gpu_type)
@@ -99,7 +99,7 @@ def make_cells(
 
 
 def run_cells(
-    cells: Sequence[Cell],
+    cells: Sequence[GridRun],
     history: History,
     picture: Path,
     cancel: threading.Event,

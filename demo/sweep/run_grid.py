@@ -10,7 +10,7 @@ from typing import Any
 from ..core.options import BadInput, RunSpec
 from ..core.progress import Progress
 from ..runs.runner import Runner
-from .grid import Cell
+from .grid import GridRun
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Timing:
 @dataclass(frozen=True)
 class Done:
     place: int
-    cell: Cell
+    cell: GridRun
 
 
 Event = Waiting | Timing | Done
@@ -42,7 +42,7 @@ def no_queue() -> AbstractContextManager[Iterable[int]]:
 
 
 def run_cells(
-    cells: Sequence[Cell], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = no_queue
+    cells: Sequence[GridRun], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = no_queue
 ) -> Generator[Event, None, None]:
     """Runs the unfinished cells and yields events. Every run gets as many CPU threads as are free at the beginning.
 
@@ -77,6 +77,6 @@ def run_one(
                 if isinstance(event, Progress):
                     yield Timing(place, event)
                 elif event.status != "cancelled":
-                    yield Done(place, Cell(spec, event))
+                    yield Done(place, GridRun(spec, event))
         except BadInput as refused:
-            yield Done(place, Cell(spec, refused=str(refused)))
+            yield Done(place, GridRun(spec, refused=str(refused)))

@@ -1,9 +1,12 @@
 """The registry of tasks: the names of their files, and each `Task` by its name."""
 
 from importlib import import_module
+from typing import Any
 
 from .task import Task
 
-FILES = ("labels", "boxes", "masks", "text", "own")
-"""Names of the files in this folder that define a `TASK`, in the order of the form."""
-BY_NAME: dict[str, Task] = {task.name: task for task in (import_module(f".{file}", __package__).TASK for file in FILES)}
+FILES = ("image_classification", "object_detection", "image_segmentation", "text_generation", "own_model")
+"""The files in this folder that define a `TASK`, in the order of the form. Each is called as its task, with _ for -."""
+BY_NAME: dict[str, Task[Any]] = {
+    task.name: task for task in (import_module(f".{file}", __package__).TASK for file in FILES)
+}

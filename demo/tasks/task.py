@@ -2,28 +2,41 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Generic, Literal, Protocol, TypeVar
 
 from ..core.outputs import Predictions
 
+P = TypeVar("P", bound=Predictions)
+
+
+class Settings(Protocol):
+    """What a task may read of a `RunSpec`, which is defined in a file that imports the tasks."""
+
+    @property
+    def prompt(self) -> str: ...
+    @property
+    def compiler(self) -> str: ...
+    @property
+    def scope(self) -> str: ...
+
 
 @dataclass(frozen=True)
-class Task:
-    """A task of models, such as object detection."""
+class Task(Generic[P]):
+    """A task of models, such as object detection. `P` is the class of its predictions."""
 
     name: str
     label: str
     auto_classes: tuple[str, ...]
     """Classes of transformers that load checkpoints of this task, in the order in which they are tried."""
-    agreement: Callable[[Any, Any], dict[str, float]] = lambda eager, compiled: {}
-    """Returns how far two `Predictions` agree, as shares from 0 to 1: {'top5_agreement': 0.8}."""
-    difference: Callable[[Any, Any], str] = lambda reference, other: ""
-    """Returns how the second `Predictions` differ for a user, as the end of a sentence; '' if they do not."""
+    agreement: Callable[[P, P], dict[str, float]] = lambda eager, compiled: {}
+    """Returns how far the predictions of eager and compiled agree, as shares from 0 to 1: {'top5_agreement': 0.8}."""
+    difference: Callable[[P, P], str] = lambda reference, other: ""
+    """Returns how the second predictions differ for a user, as the end of a sentence; '' if they do not."""
     shares: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     """For shares that `agreement` returns, by name: words with {share} in them, and the smallest share to mention."""
-    fault: Callable[[Any, Any], str] = lambda eager, compiled: ""
-    """Returns why float32 rounding cannot explain how two `Predictions` differ, as a sentence; '' if it can."""
-    refusal: Callable[[Any], str] = lambda spec: ""
+    fault: Callable[[P, P], str] = lambda eager, compiled: ""
+    """Returns why rounding in float32 cannot explain a difference of the predictions, as a sentence; '' if it can."""
+    refusal: Callable[[Settings], str] = lambda spec: ""
     """Returns why a `RunSpec` of this task cannot run, and what to choose, in sentences; '' if it can."""
     unit: Literal["image", "call", "token"] = "image"
     """What a rate counts, as in 'images per second'. A model takes a picture if this is 'image'."""

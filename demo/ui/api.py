@@ -149,7 +149,7 @@ def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[...
         searches.start(work)
         for _ in work.watch():
             pass
-        if (problem := work.outcome()) is not None:
+        if (problem := work.take_result()) is not None:
             raise problem
         return {"complete": work.search.complete, **best_words.as_json(work.search.table())}
 

@@ -26,7 +26,7 @@ from ..runs.ongoing import NO_FILES, Files
 from ..runs.runner import Runner
 from ..store.history import History, HistoryError
 from ..sweep.best_way import Search
-from ..sweep.grid import PICTURE, Cell, specs_to_run
+from ..sweep.grid import PICTURE, GridRun, specs_to_run
 from ..sweep.run_grid import Done, Event, Waiting, run_cells
 from .run_queue import RunQueue
 
@@ -66,11 +66,11 @@ class Work:
     doing: Any = field(default=None, init=False)
     """The latest event, such as `Waiting` or a `Progress`; None before the first."""
     delivered: bool = field(default=False, init=False)
-    """Whether a page has shown the outcome."""
+    """Whether a page has shown the result."""
     runs_ended: int = field(default=0, init=False)
     pages: list[object] = field(default_factory=list, init=False)
     """The pages that began to follow the work, the newest last."""
-    _outcome: Any = field(default=None, init=False)
+    _result: Any = field(default=None, init=False)
     _cancel: threading.Event = field(default_factory=threading.Event, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
     _answered: threading.Event = field(default_factory=threading.Event, init=False)
@@ -97,10 +97,10 @@ class Work:
             yield self.doing  # also if unchanged: gradio notices that a page was closed only when it sends an update
             news.wait(UPDATE_SECONDS)
 
-    def outcome(self) -> Any:
+    def take_result(self) -> Any:
         """Returns the work's result or exception; None without either. Sets `delivered` if the work has ended."""
         self.delivered = self.ended
-        return self._outcome
+        return self._result
 
     def begin(self) -> None:
         """Joins the queue, if the work is a single run. Raises BadInput if the queue is full."""
@@ -109,8 +109,8 @@ class Work:
         """Removes the work's files and gives up its place in the queue."""
 
     def run(self) -> None:
-        """Does the whole work and stores its outcome. `Supervisor` calls this method on a new thread."""
-        self._outcome = result_or_error(self._work)
+        """Does the whole work and stores its result. `Supervisor` calls this method on a new thread."""
+        self._result = result_or_error(self._work)
         self._ended.set()
         self._answered.set()
 
@@ -142,7 +142,7 @@ class WaitingForQuiet:
 
 @dataclass(eq=False)
 class VisitorRun(Work):
-    """One run. Its outcome is a RunResult, an exception, or None if the visitor cancelled the run in the queue."""
+    """One run. Its result is a RunResult, an exception, or None if the visitor cancelled the run in the queue."""
 
     spec: RunSpec
     image: Path | None
@@ -169,7 +169,7 @@ class VisitorRun(Work):
 
     def files_of(self, id: str) -> Files:
         """Returns the files (trace, package) that the run wrote; NO_FILES if its result does not have this `id`."""
-        is_own = isinstance(self._outcome, RunResult) and self._outcome.id == id
+        is_own = isinstance(self._result, RunResult) and self._result.id == id
         return self._files.existing() if is_own else NO_FILES
 
     def begin(self) -> None:
@@ -214,7 +214,7 @@ class VisitorRun(Work):
 
 @dataclass(eq=False)
 class Series(Work):
-    """Base class for a search or a sweep: several runs, one after another. Its outcome is None or an exception."""
+    """Base class for a search or a sweep: several runs, one after another. Its result is None or an exception."""
 
     def _note(self, event: Event) -> None:
         super()._note(event)
@@ -231,7 +231,7 @@ class Series(Work):
 
 @dataclass(eq=False)
 class Sweep(Series):
-    cells: list[Cell]
+    cells: list[GridRun]
     stored: list[RunResult]
     """Earlier runs, newest first, from which `forecast` estimates the time."""
 

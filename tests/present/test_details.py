@@ -83,7 +83,7 @@ def test_equal_hints_of_breaks_stand_once_with_their_page() -> None:
     hints = ("Remove the call.", "Or move it.")
     breaks = tuple(GraphBreak("print", f"a.py:{line}", hints, "GB0059") for line in (1, 2))
     result = compiled(graph_breaks=(*breaks, GraphBreak("unknown", "a.py:3")))
-    text = markdown.section(details.compilation(Report(result)))
+    text = markdown.of_section(details.compilation(Report(result)))
     page = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html"
     assert text.count("Remove the call. Or move it.") == 1 and text.count(f"[GB0059]({page})") == 1
     assert text.index("a.py:1") < text.index("Remove") < text.index("a.py:2")

@@ -21,8 +21,8 @@ def test_the_export_is_the_answer_and_the_sections_of_the_page() -> None:
     text = markdown.of_run(report)
     assert text.startswith("2.00× (1.993 to 2.007×)") and "Pays after " in text
     assert "| A call, trimmed mean | 12.2 ms | 6.12 ms |" in text
-    for parts in details.tree(report).values():
-        assert all(markdown.section(part) in text for part in parts)
+    for sections in details.tree(report).values():
+        assert all(markdown.of_section(section) in text for section in sections)
 
 
 @pytest.mark.parametrize("hostile", [HOSTILE, LINKS, "- a *b* `c` | d $$e$$ &lt; _f_ # g"])

@@ -200,7 +200,7 @@ def test_no_break_even_stands_anywhere_if_it_is_not_known() -> None:
     slower = dataclasses.replace(wrong, compiled=measurement(0.004))
     for result in (wrong, slower, ok_result(compilation=VOID)):
         assert Report(result).race == ()
-        assert "Break-even" not in markdown.section(details.costs(Report(result)))
+        assert "Break-even" not in markdown.of_section(details.costs(Report(result)))
 
 
 def test_a_first_call_from_a_partly_kept_cache_stands_apart() -> None:

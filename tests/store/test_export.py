@@ -20,7 +20,7 @@ from demo.core.options import OWN_MODEL, BadInput, RunSpec
 from demo.core.result import Failure, RunResult
 from demo.core.result_json import from_json
 from demo.store import export, published
-from demo.sweep.grid import Cell, write_table
+from demo.sweep.grid import GridRun, write_table
 from tools.measured_table import add_measured
 
 RESULTS = [ok_result(), failed_result()]
@@ -126,7 +126,7 @@ def test_no_cell_of_any_csv_of_this_project_is_a_formula(tmp_path) -> None:
         failure=Failure("load", "-2+3", "=HYPERLINK(1)"),
         caveats=(note("=1"), note("two")),
     )
-    write_table(tmp_path / "sweep.csv", [Cell(hostile.spec, hostile)])
+    write_table(tmp_path / "sweep.csv", [GridRun(hostile.spec, hostile)])
     write(tmp_path / "mine.csv", {"model": COMMAND, "device": "@device", "checkpoint": "-a/b"})
     for _ in range(2):  # a measured table that other runs are added to
         add_measured([ok_result()], tmp_path / "mine.csv", "abc")

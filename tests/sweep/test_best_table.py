@@ -17,7 +17,7 @@ from demo.core.outputs import Label, Parity, Predictions
 from demo.core.result import Failure, RunResult
 from demo.core.stats import Measured
 from demo.sweep import best_words
-from demo.sweep.best_table import WAYS, BestTable, Row, Way, best_table, first_answers, ways
+from demo.sweep.best_table import WAYS, BestTable, Way, WayResult, best_table, first_answers, ways
 
 SPEC = catalog.make_spec("shapes-vit")
 ALL = ways(SPEC, MACHINE, other_formats=True)
@@ -44,7 +44,7 @@ def table(refused: dict[str, str] | None = None, **runs: float | RunResult) -> B
     return best_table(ALL, known, refused or {})
 
 
-def row(found: BestTable, name: str) -> Row:
+def row(found: BestTable, name: str) -> WayResult:
     return next(one for one in found.rows if one.way.name == name)
 
 

@@ -50,14 +50,14 @@ def answering(answer_of: Callable[[str], Any], history: History | None = None) -
 
     def answer(spec: RunSpec, image: Path | None) -> RunResult | Exception:
         before[compiled_spec(spec)] += 1
-        outcome = answer_of(way_of(spec))
-        if isinstance(outcome, Exception):
-            return outcome
+        given = answer_of(way_of(spec))
+        if isinstance(given, Exception):
+            return given
         eager, first = measurement(0.010), before[compiled_spec(spec)] == 1
         made = ok_result(id=f"run-{next(NUMBERS)}", spec=spec, eager=eager, control_times=eager, image=info_of(PICTURE))
         compilation = Compilation(5.0, "cold" if first or spec.freezing else "warm", 1)
         made = dataclasses.replace(made, compilation=compilation, start_up=StartUp(4.5, 0.1))
-        changes = {"compiled": measurement(outcome)} if isinstance(outcome, float) else outcome
+        changes = {"compiled": measurement(given)} if isinstance(given, float) else given
         return dataclasses.replace(made, **changes)
 
     return FakeRunner(answer, history=history)

@@ -18,7 +18,7 @@ from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.core.stats import Interval
 from demo.store import published
-from demo.sweep.grid import AXES, PICTURE, PRESETS, Cell, make_cells, make_specs
+from demo.sweep.grid import AXES, PICTURE, PRESETS, GridRun, make_cells, make_specs
 
 SPEC = ok_result().spec
 
@@ -79,7 +79,7 @@ def stored(picture: Path = PICTURE, **changes: Any) -> RunResult:
     return ok_result(**{"image": info_of(picture), **changes})
 
 
-def cell(results: Sequence[RunResult], spec: RunSpec = SPEC, machine: HostInfo = MACHINE, **more: Any) -> Cell:
+def cell(results: Sequence[RunResult], spec: RunSpec = SPEC, machine: HostInfo = MACHINE, **more: Any) -> GridRun:
     (made,) = make_cells([spec], results, machine, PICTURE, **more)
     return made
 

@@ -16,7 +16,7 @@ from demo.cli.main import main
 from demo.core.options import BadInput
 from demo.store.history import History
 from demo.sweep import ray_cluster
-from demo.sweep.grid import PICTURE, Cell, make_specs
+from demo.sweep.grid import PICTURE, GridRun, make_specs
 
 needs_ray = pytest.mark.skipif(
     not importlib.util.find_spec("ray"), reason="Ray is not installed: pip install -r requirements-sweep.txt"
@@ -90,7 +90,7 @@ def test_failures_are_values_until_a_cancel(two_nodes: Any, tmp_path) -> None:
     _, log = two_nodes
     (tmp_path / "file").touch()
     refusing = History(tmp_path / "file" / "history.sqlite3")
-    cells = [Cell(spec) for spec in make_specs({"checkpoints": "shapes-vit", "batch_sizes": [103, 104, 1, 4, 5]})]
+    cells = [GridRun(spec) for spec in make_specs({"checkpoints": "shapes-vit", "batch_sizes": [103, 104, 1, 4, 5]})]
     done = {}
     for event in ray_cluster.run_cells(cells[:3], refusing, PICTURE, threading.Event(), QUICK):
         done[event.place] = event.cell

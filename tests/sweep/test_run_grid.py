@@ -10,7 +10,7 @@ from support.samples import MACHINE, ok_result
 
 from demo.runs.runner import Runner
 from demo.store.history import History
-from demo.sweep.grid import PICTURE, Cell, make_cells, make_specs
+from demo.sweep.grid import PICTURE, GridRun, make_cells, make_specs
 from demo.sweep.run_grid import Done, Waiting, run_cells
 
 
@@ -18,11 +18,11 @@ def quick_runner(history: History) -> Runner:
     return Runner(history, worker_module="tests.support.quick_worker")
 
 
-def cells(*sizes: int) -> list[Cell]:
-    return [Cell(spec.on("cpu")) for spec in make_specs({"checkpoints": "shapes-vit", "batch_sizes": sizes})]
+def cells(*sizes: int) -> list[GridRun]:
+    return [GridRun(spec.on("cpu")) for spec in make_specs({"checkpoints": "shapes-vit", "batch_sizes": sizes})]
 
 
-def finished(grid: list[Cell], runner: Runner) -> dict[int, Cell]:
+def finished(grid: list[GridRun], runner: Runner) -> dict[int, GridRun]:
     events = run_cells(grid, runner, PICTURE, threading.Event())
     return {event.place: event.cell for event in events if isinstance(event, Done)}
 

@@ -38,7 +38,7 @@ def test_a_run_refused_by_a_full_queue_leaves_the_last_one() -> None:
     assert works.of("one") is first
     second = works.start(job(answering(OK), queue))
     list(second.watch())
-    assert isinstance(second.outcome(), RunResult) and len(queue) == 0
+    assert isinstance(second.take_result(), RunResult) and len(queue) == 0
 
 
 def test_a_visitor_has_one_run_at_a_time() -> None:
@@ -104,7 +104,7 @@ def test_the_wait_for_a_quiet_machine_ends(ends_by: str, monkeypatch) -> None:
             if ends_by == "cancel":
                 work.cancel()
     assert 0.8 in waits or ends_by == "another visitor"  # that wait is over before a page hears of it
-    assert isinstance(work.outcome(), RunResult) is (ends_by != "cancel")
+    assert isinstance(work.take_result(), RunResult) is (ends_by != "cancel")
 
 
 def test_an_early_answer_does_not_wait_for_the_next_update(monkeypatch) -> None:

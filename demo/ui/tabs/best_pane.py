@@ -14,7 +14,7 @@ from ...present.figure import provenance
 from ...present.markdown import escape_markdown
 from ...present.script import change
 from ...sweep import best_words
-from ...sweep.best_table import EAGER, BestTable, Row
+from ...sweep.best_table import EAGER, BestTable, WayResult
 from ...sweep.best_way import MINUTES
 from ...sweep.run_grid import Timing, Waiting
 from ..desk import Desk
@@ -125,7 +125,7 @@ class BestPane(WorkView):
         return {self.table: tables.update(_row(row, table) for row in table.rows)}
 
     def _show_end(self, going: BestSearch) -> dict[Any, Any]:
-        updates, problem = self._tab.form.pressable(running=False) | self._answer(going), going.outcome()
+        updates, problem = self._tab.form.pressable(running=False) | self._answer(going), going.take_result()
         if problem is not None:
             updates[self._tab.pane.notice] = gr.update(value=error_card(problem), visible=True)
         return updates
@@ -166,7 +166,7 @@ def _doing(going: BestSearch) -> str:
     return "Choosing what to try next"
 
 
-def _row(row: Row, table: BestTable) -> dict[str, tables.Cell]:
+def _row(row: WayResult, table: BestTable) -> dict[str, tables.Cell]:
     """Returns the cells of a row by title: bold for the winner, grey for what cannot win."""
     style = tables.BOLD if _kind(row, table) == "winner" else tables.MUTED if row.out else ""
     words = best_words.cells(row)
@@ -201,7 +201,7 @@ def _crossover(table: BestTable) -> go.Figure | None:
     return crossover(lines, _source(table))
 
 
-def _kind(row: Row, table: BestTable) -> Kind:
+def _kind(row: WayResult, table: BestTable) -> Kind:
     if table.winner is not None and row.way == table.winner.way:
         return "winner"
     return "eager" if row.way.name == EAGER else "other"

@@ -13,7 +13,7 @@ from ...core.stats import TAKEN_FACTOR
 from ...present import naming
 from ...present.markdown import escape_markdown
 from ...present.report import Report, start_name
-from ...present.speedup_words import factor
+from ...present.speedup_words import ratio_above_one
 from ...store import export
 from ...store.reruns import compiled_spec, versions
 
@@ -25,8 +25,8 @@ ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "d
 """The settings and machine facts that always have a row. The others have one if the runs differ."""
 
 
-def outcome(report: Report) -> str:
-    """Returns the outcome of a run in a few words: "2.00× faster ▲", "Out of memory"."""
+def in_words(report: Report) -> str:
+    """Returns the result of a run in a few words: "2.00× faster ▲", "Out of memory"."""
     arrow = {"faster": " ▲", "slower": " ▼"}.get(report.kind or "", "")
     return f"{fmt.capital(report.answer)}{arrow}" if report.answer else naming.status(report.result)
 
@@ -99,7 +99,7 @@ def _winner(runs: dict[str, RunResult]) -> str:
         # Runs with unlike eager are compared by their latencies, with an interval as wide as that of the speed-ups.
         difference = measured.around(times[letter] / times[winner]).judge(len(others))
         if difference.verdict == "faster":
-            sentences.append(f"{winner} is {factor(difference).rstrip('×')} times as fast as {letter}.")
+            sentences.append(f"{winner} is {ratio_above_one(difference).rstrip('×')} times as fast as {letter}.")
         elif difference.verdict == "same":
             sentences.append(f"{winner} and {letter} are equally fast.")
         else:
@@ -148,7 +148,7 @@ def _first_call(result: RunResult) -> str:
 
 
 FIGURES: dict[str, Callable[[Report], str]] = {
-    "Result": outcome,
+    "Result": in_words,
     "Eager latency": lambda report: _latency(report.result, "eager"),
     "Compiled latency": lambda report: _latency(report.result, "compiled"),
     "Time to the first token": lambda report: _first_token(report.result),

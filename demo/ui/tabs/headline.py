@@ -97,7 +97,7 @@ STEPS = {
 STEP_OF_PHASE = {"start": 0, "load": 0, "prepare": 0, "warm up": 1, "compile": 2, "time": 3, "check": 4, "done": 5}
 
 
-def strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
+def progress_strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
     """Returns the display of a run in progress as HTML. `late`: a hint for a speaker if the run takes long, else ''."""
     speedup = progress.speedup
     # always the same elements in the same order: then gradio replaces only those that differ, and redraws no chart

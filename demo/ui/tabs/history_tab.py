@@ -220,7 +220,7 @@ def row_of(result: RunResult) -> dict[str, Any]:
         "Select": "+",
         "Checkpoint": tables.bold(result.spec.checkpoint),
         "Settings": naming.run_settings(result),
-        "Result": tables.verdict_cell(report, word := compare.outcome(report), word),
+        "Result": tables.verdict_cell(report, word := compare.in_words(report), word),
         "Interval, 95 %": tables.Cell(ratio, ends),
         **tables.latencies(result),
         "Started (UTC)": fmt.minute(result.started_at),

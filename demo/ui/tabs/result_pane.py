@@ -119,9 +119,9 @@ class ResultPane:
     def _folds_of(self, report: Report) -> Updates:
         figure = charts.trace(report.result)
         updates: Updates = {self.trace: gr.update(value=figure, visible=figure is not None)}
-        for fold, parts in details.tree(report).items():
-            updates[self.folds[fold]] = gr.update(visible=bool(parts))
-            updates[self.sections[fold]] = "\n\n".join(map(markdown.section, parts))
+        for fold, sections in details.tree(report).items():
+            updates[self.folds[fold]] = gr.update(visible=bool(sections))
+            updates[self.sections[fold]] = "\n\n".join(map(markdown.of_section, sections))
         return updates
 
     def _to_take(self, report: Report, files: Files) -> Updates:

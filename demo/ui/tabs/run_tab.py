@@ -29,7 +29,7 @@ from ..works import VisitorRun, WaitingForQuiet, Work, result_or_error, visitor_
 from . import form as forms, links, tables
 from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates, WorkView, error_card, follow, problem
 from .form import FIRST
-from .headline import headline, intro, recorded_runs, strip
+from .headline import headline, intro, progress_strip, recorded_runs
 from .result_pane import ResultPane
 
 BROWSER_KEY = "worth-compiling-visitor"
@@ -297,7 +297,7 @@ class RunTab(WorkView):
             self.has_run: True,
             self.shown_id: "",
             self.work_shown: job,
-        } | self.pane.running(strip(job.at_the_start, job.spec))
+        } | self.pane.running(progress_strip(job.at_the_start, job.spec))
 
     def _show_progress(self, job: VisitorRun) -> Updates:
         match job.doing:
@@ -311,26 +311,26 @@ class RunTab(WorkView):
                 html = render("progress.waiting", busy, WAITING_FOR_QUIET)
             case doing:
                 late = job.expected_seconds is not None and doing.elapsed_seconds > job.expected_seconds
-                html = strip(doing, job.spec, LATE if late and job.recorded else "")
+                html = progress_strip(doing, job.spec, LATE if late and job.recorded else "")
         return {self.pane.live: html}
 
     def _show_end(self, job: VisitorRun) -> Updates:
         ready = self.form.pressable(running=False) | {self.work_shown: None}
-        outcome = job.outcome()
+        result = job.take_result()
         if job.show_recorded and job.recorded is not None:
             updates = self._show_recorded_run(job.recorded)
             return ready | {part: update for part, update in updates.items() if part in self._ending}
-        match outcome:
+        match result:
             case RunResult():
-                stored = isinstance(result_or_error(lambda: self._desk.history.get(outcome.id)), RunResult)
-                updates = self._result(outcome, job.files_of(outcome.id), stored)
-                if (known := quality(outcome)) is not None and known.remedy == "quiet":
+                stored = isinstance(result_or_error(lambda: self._desk.history.get(result.id)), RunResult)
+                updates = self._result(result, job.files_of(result.id), stored)
+                if (known := quality(result)) is not None and known.remedy == "quiet":
                     ready[self.form.run_when_quiet] = gr.update(interactive=True, visible=True)
-                return ready | updates | {self.shown_id: outcome.id if stored else ""}
+                return ready | updates | {self.shown_id: result.id if stored else ""}
             case None:
                 card = problem("Cancelled", "You left the queue.")
             case _:
-                card = error_card(outcome)
+                card = error_card(result)
         return ready | self.pane.show_refusal(card)
 
     def _result(self, result: RunResult, files: Files, stored: bool) -> Updates:

@@ -17,7 +17,7 @@ from ...core.options import RunSpec
 from ...core.refusals import on_machine
 from ...present import naming
 from ...present.report import Report
-from ...sweep.grid import Cell
+from ...sweep.grid import GridRun
 from ...sweep.run_grid import Done, Event, Timing, Waiting, run_one
 from ..desk import Desk
 from ..look import press
@@ -50,7 +50,7 @@ class PreFlight(Series):
     """One run of each preset (what a key of stage mode starts), with the default picture of its model."""
 
     names: list[str]
-    cells: list[Cell]
+    cells: list[GridRun]
 
     def _events(self) -> Generator[Event, None, None]:
         threads = self.runner.free_threads()
@@ -101,7 +101,7 @@ class StageBar(WorkView):
     def _pre_flight(self, visitor: str) -> PreFlight:
         machine = machine_of(self._desk.runner)
         specs = presets(machine)
-        cells = [Cell(on_machine(spec, machine)) for spec in specs.values()]
+        cells = [GridRun(on_machine(spec, machine)) for spec in specs.values()]
         return PreFlight(self._desk.runner, self._desk.queue, visitor, list(specs), cells)
 
     def _show_refusal(self, card: Markup) -> Updates:
@@ -116,7 +116,7 @@ class StageBar(WorkView):
 
     def _show_end(self, going: PreFlight) -> Updates:
         ready = self._form.pressable(running=False)
-        if (problem := going.outcome()) is None:
+        if (problem := going.take_result()) is None:
             return ready | self._show_progress(going)
         return ready | self._tab.pane.show_refusal(error_card(problem))
 

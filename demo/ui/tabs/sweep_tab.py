@@ -18,7 +18,7 @@ from ...present.charts import HeatCell, heatmap
 from ...present.markdown import escape_markdown
 from ...present.report import Report
 from ...store.history import HistoryError
-from ...sweep.grid import AXES, PICTURE, PRESETS, Cell, downloads, make_cells, make_specs, write_table
+from ...sweep.grid import AXES, PICTURE, PRESETS, GridRun, downloads, make_cells, make_specs, write_table
 from ...sweep.run_grid import Timing, Waiting
 from ..desk import Desk
 from ..look import TO_OPEN_RUN, TO_SWEEP
@@ -215,7 +215,7 @@ class SweepTab(WorkView):
 
     def _show_end(self, going: Sweep) -> dict[Any, Any]:
         updates = self._pressable(running=False)
-        if (problem := going.outcome()) is not None:
+        if (problem := going.take_result()) is not None:
             return updates | {self.status: error_card(problem)}
         updates |= self._show_progress(going) | self._show_cells(going)
         if any(cell.done for cell in going.cells):
@@ -231,12 +231,12 @@ class SweepTab(WorkView):
         return self._run_tab.open_from(self.tabs, self.message, id, request, visitor)
 
 
-def _heat(cell: Cell) -> HeatCell:
+def _heat(cell: GridRun) -> HeatCell:
     spec, group = cell.spec, f"{cell.spec.mode}, {cell.spec.dtype}"
     return HeatCell(group, naming.short(spec.checkpoint), f"batch {spec.batch_size}", *map_text(cell))
 
 
-def map_text(cell: Cell) -> tuple[str, float | None]:
+def map_text(cell: GridRun) -> tuple[str, float | None]:
     """Returns a cell's text in the heat map and the speed-up for its colour: ("1.44×", 1.44).
 
     The speed-up is None, for no colour, unless the verdict is 'faster' or 'slower'.
@@ -251,7 +251,7 @@ def map_text(cell: Cell) -> tuple[str, float | None]:
     return report.ratio, report.speedup.ratio
 
 
-def _row(cell: Cell) -> dict[str, Any]:
+def _row(cell: GridRun) -> dict[str, Any]:
     spec, result = cell.spec, cell.result
     report = Report(result) if result is not None else None
     _, ratio = map_text(cell)
@@ -272,7 +272,7 @@ def _choices_of(preset: dict[str, Any]) -> dict[str, list[str]]:
     return {axis: [str(value) for value in preset[axis]] for axis in AXES}
 
 
-def _file(cells: Sequence[Cell], ending: str) -> str:
+def _file(cells: Sequence[GridRun], ending: str) -> str:
     """Returns a file with the cells as a table. `ending`: ".csv" or ".json"."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"sweep{ending}"

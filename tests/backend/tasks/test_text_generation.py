@@ -18,7 +18,7 @@ from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.outputs import Predictions
 from demo.core.result import FIRST_TOKEN
 from demo.core.result_json import from_json, to_json
-from demo.tasks.text import agreement, fault
+from demo.tasks.text_generation import agreement, fault
 
 CPU = torch.device("cpu")
 TOKENS = 9

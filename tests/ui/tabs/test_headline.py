@@ -17,7 +17,7 @@ from demo.core.stats import Interval
 from demo.present.report import Report
 from demo.ui.tabs import tables
 from demo.ui.tabs.events import problem
-from demo.ui.tabs.headline import compile_parts, doing, headline, intro, ruler, strip
+from demo.ui.tabs.headline import compile_parts, doing, headline, intro, progress_strip, ruler
 
 TEMPLATES = Path(__file__).parents[3] / "demo" / "ui" / "templates"
 
@@ -44,7 +44,7 @@ def test_texts_from_outside_cannot_become_html() -> None:
         headline(Report(failed)),
         problem("This cannot be run", HOSTILE, HOSTILE),
         intro(HOSTILE),
-        strip(Progress(HOSTILE, 0.5, 1.0, code=HOSTILE), spec),
+        progress_strip(Progress(HOSTILE, 0.5, 1.0, code=HOSTILE), spec),
         tables.status(HOSTILE),
     ]
     assert not any(re.search(r"<img src=x|<script", piece) for piece in pieces)
@@ -86,11 +86,11 @@ def timed(**changes: Any) -> Progress:
 
 
 def test_phases_times_and_latencies_are_shown() -> None:
-    html = strip(timed(), BROKEN)
+    html = progress_strip(timed(), BROKEN)
     assert re.findall(r'<li class="(\w+)"', html) == ["done", "done", "done", "now", "next"]
     assert "5.0 s elapsed · about 2 s left" in html
     assert all(words in html for words in ("Eager, 12.0 ms", "Compiled, with breaks, 6.00 ms"))
-    assert "Eager: is warming up" in strip(Progress("load", 0.0, 0.1), SPEC)
+    assert "Eager: is warming up" in progress_strip(Progress("load", 0.0, 0.1), SPEC)
 
 
 def test_the_parts_of_a_compile_have_their_seconds() -> None:
@@ -107,6 +107,6 @@ def test_a_code_of_a_worker_has_words() -> None:
 
 def test_the_strip_keeps_its_elements_so_that_lines_grow_instead_of_jumping() -> None:
     late, second = timed(phase="check", racing_seconds=7.0, first_seconds=3.0), timed(repeat=2, repeats=3)
-    strips = [strip(one, SPEC) for one in (timed(), second, late)]
+    strips = [progress_strip(one, SPEC) for one in (timed(), second, late)]
     assert ["Run 2 of 3" in one for one in strips] == [False, True, False]
     assert len({tuple(re.findall(r"<(\w+)", one)) for one in strips}) == 1

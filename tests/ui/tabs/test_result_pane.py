@@ -39,7 +39,7 @@ from demo.present.report import Report
 from demo.present.script import script
 from demo.runs.ongoing import NO_FILES
 from demo.store.history import History
-from demo.tasks.masks import difference
+from demo.tasks.image_segmentation import difference
 from demo.ui.page import Page
 from demo.ui.tabs import form
 from demo.ui.tabs.result_pane import NO_DIFFERENCE, NO_PICTURE, RANDOM_WEIGHTS, Outputs

@@ -3,7 +3,7 @@
 import pytest
 
 from demo.core.outputs import Label, Predictions
-from demo.tasks.labels import agreement, difference
+from demo.tasks.image_classification import agreement, difference
 
 
 def seen(*names: str, score: float = 0.9) -> Predictions:

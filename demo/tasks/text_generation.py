@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any
 
 from ..core.outputs import Predictions
-from .task import Task
+from .task import Settings, Task
 
 SAME_TOKENS = 8
 """Two runs' texts agree if so many tokens at their start do. One rounding in float16 may change the rest."""
@@ -38,7 +37,7 @@ def difference(reference: Predictions, other: Predictions) -> str:
     return f"writes another text than plain eager from token {same + 1} on"
 
 
-def refusal(spec: Any) -> str:
+def refusal(spec: Settings) -> str:
     if not spec.prompt.strip():
         return "Text generation needs a prompt, the text to go on from. Give one."
     if spec.compiler == "aot":

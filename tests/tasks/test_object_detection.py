@@ -3,7 +3,7 @@
 import pytest
 
 from demo.core.outputs import Box, Predictions
-from demo.tasks.boxes import agreement, difference, match
+from demo.tasks.object_detection import agreement, difference, match
 
 
 def boxes(*starts: float, label: str = "cat") -> tuple[Box, ...]:

@@ -5,7 +5,7 @@ import pytest
 
 from demo.core.base64_images import encode_mask
 from demo.core.outputs import Predictions, Segment
-from demo.tasks.masks import agreement, changed_pixels, difference, overlap
+from demo.tasks.image_segmentation import agreement, changed_pixels, difference, overlap
 
 COLUMNS = np.arange(10)
 
