@@ -28,7 +28,7 @@ from demo.core import catalog, stats
 from demo.core.comparison import ASSUMED, ProcessFigure, Speedup, compare_variants
 from demo.core.stats import Measured
 from demo.sweep import best_table
-from demo.sweep.best_table import EAGER, Way, WayResult
+from demo.sweep.best_table import EAGER_WAY, Way, WayResult
 
 RUNS = 4_000
 """Of each speed."""
@@ -136,18 +136,18 @@ def search(ways: Sequence[tuple[float, Speedup]]) -> tuple[bool, float, bool]:
 
     Returns whether all intervals cover the truths, the share of pairs whose order is wrong, and whether eager lost.
     """
-    names = [name for name in best_table.WAYS if name != EAGER][: len(ways)]
-    truths = {EAGER: 1.0} | dict(zip(names, (truth for truth, _ in ways), strict=True))
-    measured = {EAGER: Measured(1.0, 1.0, 1.0)} | dict(zip(names, (one.pooled for _, one in ways), strict=True))
+    names = [name for name in best_table.WAYS if name != EAGER_WAY][: len(ways)]
+    truths = {EAGER_WAY: 1.0} | dict(zip(names, (truth for truth, _ in ways), strict=True))
+    measured = {EAGER_WAY: Measured(1.0, 1.0, 1.0)} | dict(zip(names, (one.pooled for _, one in ways), strict=True))
     found = best_table.rank_rows([WayResult(Way(name, SPEC), measured=one) for name, one in measured.items()])
     assert found.winner is not None
-    ends = {row.way.name: row.speedup for row in found.rows if row.speedup is not None and row.way.name != EAGER}
+    ends = {row.way.name: row.speedup for row in found.rows if row.speedup is not None and row.way.name != EAGER_WAY}
     covered = all(one.low <= truths[name] <= one.high for name, one in ends.items())
     orders = [
         wrong(measured[one].over(measured[other]).judge(len(ways)).verdict, truths[one] / truths[other])
         for one, other in combinations(truths, 2)
     ]
-    return covered, sum(orders) / len(orders), found.winner.way.name != EAGER
+    return covered, sum(orders) / len(orders), found.winner.way.name != EAGER_WAY
 
 
 def count_outcomes(machine: Machine, seconds: float, runs: int) -> np.ndarray:

@@ -127,7 +127,7 @@ def measure(
     """
     with _name(model, inputs) as name:
         spec = _spec(name, task, OPTIONS, options)
-        picture = common.picture(None if image is None else str(image), [spec])
+        picture = common.input_picture(None if image is None else str(image), [spec])
         with _progress("Cancelled. What was measured is stored.") as line, closing(Runner(History())) as runner:
             with closing(runner.run(spec, picture)) as events:
                 for event in events:
@@ -153,7 +153,7 @@ def best(
     """
     with _name(model, inputs) as name:
         spec = _spec(name, task, best_command.RUN_OPTIONS, options)
-        picture = common.picture(None if image is None else str(image), [spec])
+        picture = common.input_picture(None if image is None else str(image), [spec])
         with _progress("Stopped. What is done is stored.") as line, closing(Runner(history := History())) as runner:
             stored = [] if spec.task == OWN_MODEL else history.all(checkpoints={spec.checkpoint})
             search = Search(spec, runner.inspect(), stored, picture, other_formats, minutes)
@@ -173,7 +173,7 @@ def _spec(name: str, task: str | None, allowed: Iterable[str], options: dict[str
             raise BadInput(f"There is no option {option!r} here.{near} Allowed: {', '.join(allowed)}.")
     own = ".py:" in name or (":" in name and not catalog.is_folder(name))
     model = {"model": name, "checkpoint": None} if own else {"model": None, "checkpoint": name}
-    return common.make_spec(Namespace(**model, task=task, image=None), options)
+    return common.spec_of_options(Namespace(**model, task=task, image=None), options)
 
 
 @contextmanager

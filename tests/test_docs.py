@@ -185,7 +185,7 @@ def test_every_environment_variable_is_explained() -> None:
 
 def test_the_settings_are_those_of_the_page() -> None:
     named = {name for name in _spans(_text("settings.md")) if name.startswith(limits.PREFIX) and name != limits.PREFIX}
-    assert named == {*limits.SETTINGS} and {hub_dataset.VARIABLE, FOLDER_VARIABLE} <= named
+    assert named == {*limits.KNOWN_VARIABLES} and {hub_dataset.VARIABLE, FOLDER_VARIABLE} <= named
 
 
 def test_the_limits_have_the_defaults_of_the_table() -> None:

@@ -32,7 +32,7 @@ assert arguments(spec) == {"checkpoint": "shapes-vit", "shiny": True}
 
 # the command line, a grid, a link
 command = parser().parse_args(["run", "--shiny"])
-assert common.make_spec(command, run_command.run_options(command)) == spec
+assert common.spec_of_options(command, run_command.run_options(command)) == spec
 options = parser().parse_args(["sweep", "--checkpoint", "shapes-vit", "--shiny"])
 assert sweep_command.grid_specs(options) == make_specs({"checkpoints": "shapes-vit", "shiny": True}) == (spec,)
 assert links.spec_of({"shiny": "1"}, "shapes-vit") == spec

@@ -145,7 +145,7 @@ def _machine(book: Book, commit: str | None) -> list[str]:
 
 def _cells_table(records: Sequence[dict[str, Any]]) -> str:
     results = [result_of(record) for record in sorted(records, key=lambda one: one["key"])]
-    return markdown.of_cells((result.spec, result, naming.status(result)) for result in results)
+    return markdown.of_cells((result.spec, result, naming.status_words(result)) for result in results)
 
 
 def _text(book: Book) -> str:
@@ -162,7 +162,7 @@ def _text_table(records: Sequence[dict[str, Any]]) -> str:
         spec, compiled = result.spec, result.compilation
         speedup = Report(result).ratio_in_full
         if result.status != "ok" or not speedup:
-            speedup = f"**{naming.status(result)}**: {result.failure.message if result.failure else ''}"
+            speedup = f"**{naming.status_words(result)}**: {result.failure.message if result.failure else ''}"
         first = result.comparisons.get(FIRST_TOKEN)
         pairs = (first and first.latencies, result.answer_seconds)
         cells = [spec.checkpoint, spec.mode, spec.dtype, Report(result).times or "–", speedup]
@@ -195,7 +195,7 @@ def short_table(book: Book, commit: str | None, rows: str) -> str:
             speedup = Report(result).ratio_in_full if result.status == "ok" else ""
             if speedup:
                 speedup += f", {fmt.count(len(result.earlier) + 1, 'process')}"
-            cells.setdefault((batch, result.spec.checkpoint), {})[mode] = speedup or naming.status(result).lower()
+            cells.setdefault((batch, result.spec.checkpoint), {})[mode] = speedup or naming.status_words(result).lower()
         ratios = [result.speedup.ratio for result in results if result.status == "ok" and result.speedup]
         mean = f"{stats.geometric_mean(ratios):.2f}× over {len(ratios)}" if ratios else "none"
         cells.setdefault((batch, f"geometric mean of {len(results)}"), {})[mode] = mean

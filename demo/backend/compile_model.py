@@ -124,7 +124,8 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     shared_flags = cpp_builder._get_shared_cflags
 
     def flags(*arguments: Any) -> list[str]:  # `do_link` is the last; from torch 2.14 the compiler comes before it
-        return [*shared_flags(*arguments), *["Wl,-z,noexecstack"] * (arguments[-1] and platform.system() == "Linux")]
+        note = ["Wl,-z,noexecstack"] if arguments[-1] and platform.system() == "Linux" else []
+        return [*shared_flags(*arguments), *note]
 
     with mock.patch.object(cpp_builder, "_get_shared_cflags", flags):
         torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=configs)

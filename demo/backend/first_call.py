@@ -43,7 +43,7 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | No
     return codec.from_plain(CompileCost, cost)
 
 
-def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tuple[CompileCost, str]:
+def measure_first_call(spec: RunSpec, input_file: Path | None, package: Path | None) -> tuple[CompileCost, str]:
     """Returns the cost of a first call in this process, and `CompileLog.cache`, or 'warm' if there is a `package`."""
     workload = tasks.load(spec, input_file)
     with torch.no_grad():
@@ -62,4 +62,4 @@ def measure(spec: RunSpec, input_file: Path | None, package: Path | None) -> tup
 
 
 if __name__ == "__main__":
-    answer_one_job(measure)
+    answer_one_job(measure_first_call)

@@ -41,8 +41,8 @@ MAX_ENTRIES = 100_000
 """Most entries of a list or an object in a config. For comparison: ImageNet-21k has 21,843 labels."""
 MAX_LAYERS = 200
 """For comparison: Llama 3.1 405B has 126. A model of 1,000 layers takes a minute and 2 GB to be counted."""
-LAYERS = "layers?$|depths?$"
-MAX_NUMBERS = {"label|classes": MAX_ENTRIES, LAYERS: MAX_LAYERS, "^rope_theta$": 10**12, "": 10_000_000}
+LAYER_COUNTS = "layers?$|depths?$"
+MAX_NUMBERS = {"label|classes": MAX_ENTRIES, LAYER_COUNTS: MAX_LAYERS, "^rope_theta$": 10**12, "": 10_000_000}
 """Largest whole numbers allowed in a config. The first key, a regular expression, that finds a number's name counts."""
 MAX_TENSORS = 20_000
 """Most weight tensors of a model. For comparison: the largest vision models have about 2,000."""

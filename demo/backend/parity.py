@@ -16,7 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..core import format as fmt
-from ..core.outputs import Parity, Verdict
+from ..core.outputs import Parity, ParityVerdict
 from . import machine_probe
 from .effects import Effects, tensors
 from .workload import Workload
@@ -32,7 +32,7 @@ NEAR = 1 / 20
 """Largest error of eager and of compiled for the verdict 'match', as a share of the float64 tensor's norm."""
 
 
-def compare(
+def compare_outputs(
     eager: Any,
     again: Any,
     compiled: Any,
@@ -55,7 +55,7 @@ def compare(
     """
     error = math.inf
 
-    def verdict(verdict: Verdict, reason: str) -> Parity:
+    def verdict(verdict: ParityVerdict, reason: str) -> Parity:
         return Parity(verdict, error if error < math.inf else None, reason, task or {})
 
     if not any(tensor.numel() for tensor in tensors(eager)):
@@ -89,7 +89,7 @@ def compare(
         close = f"Every number lies within {share:.2g} of eager's, relative to itself or to its tensor's size."
         return verdict("match", close)
 
-    def worst(*runs: list[torch.Tensor]) -> tuple[Verdict, str]:
+    def worst(*runs: list[torch.Tensor]) -> tuple[ParityVerdict, str]:
         found = [_tensor_verdict([run[at] for run in (ours, theirs, *runs)], multiple, rounding) for at in far]
         return next(one for name in ("differ", "not comparable", "match") for one in found if one[0] == name)
 
@@ -117,7 +117,7 @@ def _why_eager_differs(effects: Effects, what: str) -> str:
     return f"Eager gives {what} in a second call with the same input, for a reason that is not known."
 
 
-def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[Verdict, str]:
+def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[ParityVerdict, str]:
     """Returns the verdict on one tensor, and its reason as a sentence.
 
     - `numbers`: the tensor from eager, compiled and float64, then from float64 runs with random changes in each layer.

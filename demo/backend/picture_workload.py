@@ -14,7 +14,7 @@ from ..core import images
 from ..core.caveat import Caveat
 from ..core.options import BadInput, RunSpec
 from ..core.outputs import EndToEnd, ImageInfo, Predictions
-from ..core.size_log import Size
+from ..core.size_log import InputSize
 from . import models, timing
 from .workload import Batch, Workload, on_device
 
@@ -75,9 +75,9 @@ class PictureWorkload(Workload):
         return self.preprocess()
 
     def make_batch(self) -> Batch:
-        return self.batch_of(Size(self.spec.batch_size))
+        return self.batch_of(InputSize(self.spec.batch_size))
 
-    def batch_of(self, size: Size) -> Batch:
+    def batch_of(self, size: InputSize) -> Batch:
         """Returns a batch of this size. If the size has height and width, the pixels are resized to them."""
         inputs = dict(self.inputs)
         if size.height is not None and size.width is not None:

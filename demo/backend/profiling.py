@@ -33,7 +33,7 @@ from .workload import Workload
 DEVICE_CALLS, MIN_DEVICE_CALLS = 20, 3
 DEVICE_SECONDS = 1.0
 BACK_TO_BACK_SECONDS = 0.3
-CALLS = 3
+PROFILED_CALLS = 3
 """Profiled calls of eager, and of compiled. Before them comes one call that does not count: the profiler starts."""
 MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -144,7 +144,7 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
             call()
             wait()
             with record_function(MARK + name):
-                for _ in range(CALLS):
+                for _ in range(PROFILED_CALLS):
                     call()
                 wait()
     with tempfile.TemporaryDirectory(prefix="profile-") as folder:
@@ -154,7 +154,7 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
             marks = [event for event in session.events() if event.name.startswith(MARK)]
             return {mark.name.removeprefix(MARK): _of_operators(mark) for mark in marks}
         events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
-    return {name: summary(events, name) for name in calls}
+    return {name: profile_of(events, name) for name in calls}
 
 
 def _of_operators(mark: Any) -> Profile:
@@ -163,10 +163,10 @@ def _of_operators(mark: Any) -> Profile:
     for event in inside:  # grows by the operators that each one calls
         inside += event.cpu_children
         times.append((event.name, event.self_cpu_time_total))
-    return Profile(sum(not event.cpu_children for event in inside) / CALLS, None, _longest_kernels(times))
+    return Profile(sum(not event.cpu_children for event in inside) / PROFILED_CALLS, None, _longest_kernels(times))
 
 
-def summary(events: Sequence[dict[str, Any]], variant: str) -> Profile:
+def profile_of(events: Sequence[dict[str, Any]], variant: str) -> Profile:
     """Returns the profile of "eager" or "compiled" from a Chrome trace. Raises RuntimeError if it shows no GPU work."""
     spans = [event for event in events if event.get("ph") == "X"]
     mark = next(one for one in spans if one["name"] == MARK + variant and one.get("cat") == "user_annotation")
@@ -180,7 +180,7 @@ def summary(events: Sequence[dict[str, Any]], variant: str) -> Profile:
     kernels = [event for event in work if event["cat"] == "kernel"]
     outside = sum(not _COPY.search(event["name"]) for event in _launched_one_by_one(kernels, spans))
     longest = _longest_kernels((event["name"], event["dur"]) for event in work)
-    return Profile(len(kernels) / CALLS, busy / 1e6 / CALLS, longest, outside / CALLS)
+    return Profile(len(kernels) / PROFILED_CALLS, busy / 1e6 / PROFILED_CALLS, longest, outside / PROFILED_CALLS)
 
 
 def _launched_one_by_one(
@@ -214,7 +214,7 @@ def _longest_kernels(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
     total = sum(map(sum, times.values())) or 1.0
     longest = sorted(times.items(), key=lambda item: -sum(item[1]))[:5]
     return tuple(
-        Kernel(fmt.shorten(name, 120), len(each) / CALLS, sum(each) / 1e6 / CALLS, sum(each) / total)
+        Kernel(fmt.shorten(name, 120), len(each) / PROFILED_CALLS, sum(each) / 1e6 / PROFILED_CALLS, sum(each) / total)
         for name, each in longest
     )
 

@@ -3,7 +3,7 @@
 The compile cache is empty at first, and the eager model has run every size once. A text model reads the whole prompt in
 one call, without a cache of keys and values. Not timed: making the inputs, and padding a batch.
 
-The process reads the arguments of `run` as a line of JSON, and prints what `run` returns.
+The process reads the arguments of `replay_job` as a line of JSON, and prints what it returns.
 """
 
 import functools
@@ -14,13 +14,13 @@ import torch
 
 from ..core.options import BadInput, RunSpec
 from ..core.refusals import resolve
-from ..core.size_log import Size
+from ..core.size_log import InputSize
 from . import compilation, compile_cache, compile_model, machine_probe, tasks
 from .messages import answer_one_job
 from .workload import Workload
 
 
-def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, Any]:
+def replay(workload: Workload, sizes: list[InputSize], compiled: bool) -> dict[str, Any]:
     """Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}.
 
     The lists have an entry per size, whose call "waited" if it compiled or recorded a CUDA graph. "fallbacks" counts
@@ -44,7 +44,9 @@ def replay(workload: Workload, sizes: list[Size], compiled: bool) -> dict[str, A
     return {"seconds": seconds, "waited": waited, **counts}
 
 
-def run(spec: RunSpec, input_file: Path, sizes: list[Size], compiled: bool, cache_folder: Path) -> dict[str, Any]:
+def replay_job(
+    spec: RunSpec, input_file: Path, sizes: list[InputSize], compiled: bool, cache_folder: Path
+) -> dict[str, Any]:
     """Returns what `replay` returns, {"refused": why} for bad input, or {"failed": why} if memory runs out."""
     compile_cache.use_empty_cache(cache_folder)
     try:
@@ -57,4 +59,4 @@ def run(spec: RunSpec, input_file: Path, sizes: list[Size], compiled: bool, cach
 
 
 if __name__ == "__main__":
-    answer_one_job(run)
+    answer_one_job(replay_job)

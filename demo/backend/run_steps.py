@@ -401,7 +401,7 @@ class Run(RunState):
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
         against = (self.spec.dtype, reference, shares, fault, self.effects)
-        self.set_fields(parity=(found := parity.compare(self.eager_outputs, again, outputs, *against)))
+        self.set_fields(parity=(found := parity.compare_outputs(self.eager_outputs, again, outputs, *against)))
         if found.unknown:
             self.caveats.append(Caveat("not_compared", {"reason": found.reason}))
         elif self.effects.draws:

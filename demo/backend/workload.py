@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 from ..core.caveat import Caveat
 from ..core.options import RunSpec
 from ..core.outputs import EndToEnd, Predictions
-from ..core.size_log import Size
+from ..core.size_log import InputSize
 from . import compilation, effects, timing
 from .messages import Events
 
@@ -68,7 +68,7 @@ class Workload(ABC):
     def make_batch(self) -> Batch:
         """Returns the arguments of a call, on the device."""
 
-    def batch_of(self, size: Size) -> Batch:
+    def batch_of(self, size: InputSize) -> Batch:
         """Returns the arguments of a call with another batch size, height and width, or length of the prompt."""
         raise NotImplementedError("a model of one's own has its sizes in its function")
 

@@ -38,8 +38,8 @@ def add_to(commands: Any) -> None:
 def _best(options: argparse.Namespace) -> int:
     from ..runs.runner import Runner
 
-    spec = common.make_spec(options, common.option_values(options, RUN_OPTIONS))
-    image = common.picture(options.image, [spec])
+    spec = common.spec_of_options(options, common.option_values(options, RUN_OPTIONS))
+    image = common.input_picture(options.image, [spec])
     history = History()
     with closing(Runner(history)) as runner:
         # The user may have changed the file of a model of their own since its runs were stored.
@@ -76,7 +76,7 @@ def best_report(table: BestTable, missing: Sequence[tuple[Way, bool]], stopped: 
     if missing:
         why = "Stopped" if stopped else "The time was up"
         lines.append(f"{why}. {best_words.missing(missing)} The same command goes on.")
-    rows = [("", *best_words.COLUMNS.values())]
+    rows = [("", *best_words.WAY_COLUMNS.values())]
     refused = []
     for row in table.rows:
         if row.way.refused:

@@ -113,7 +113,7 @@ def above_zero(text: str, read: Callable[[str], Any] = fmt.parse_number) -> Any:
     return number
 
 
-def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
+def spec_of_options(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
     """Returns the spec of a run with the options `given`. Raises BadInput if they do not fit the model."""
     if options.model is not None:
         if others := [name for name in ("checkpoint", "task", "image") if getattr(options, name) is not None]:
@@ -126,7 +126,7 @@ def make_spec(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
     return catalog.make_spec(checkpoint, options.task, folders=True, **given)
 
 
-def picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
+def input_picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
     """Returns the path of the picture for the runs: `given` by the user, or the default picture if this is None.
 
     Raises BadInput if the file is no picture, or if a picture was given and no model of `specs` takes one.

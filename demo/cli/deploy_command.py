@@ -7,15 +7,14 @@ import argparse
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 from ..core import format as fmt, hub
 from ..core.catalog import is_hub_id
 from ..core.options import BadInput
+from ..core.program import ROOT
 from ..store import hub_dataset
 from .common import FAILED, OK
 
-ROOT = Path(__file__).resolve().parents[2]
 CONTENT = (
     *("app.py", "requirements.txt", "packages.txt", "README.md", "LICENSE", "CONTRIBUTING.md", "SECURITY.md"),
     *("demo", "assets", "docs", "benchmarks/results"),

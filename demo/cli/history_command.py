@@ -117,7 +117,7 @@ def _write(file: Path, writers: Mapping[str, Writer]) -> None:
 
 
 def _exports(results: Iterable[RunResult]) -> dict[str, Writer]:
-    cells = ((result.spec, result, naming.status(result)) for result in results)
+    cells = ((result.spec, result, naming.status_words(result)) for result in results)
     formats: dict[str, Writer] = {f".{format}": partial(export.write, results, format) for format in export.FORMATS}
     return formats | {".md": lambda draft: draft.write(markdown.of_cells(cells).encode())}
 

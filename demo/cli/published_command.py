@@ -28,7 +28,7 @@ def _list_rows(options: argparse.Namespace) -> None:
     filters = (options.subset, options.gpu, options.batch_size, options.task, options.model)
     rows = published.select(published.all_rows(), *filters)
     if options.json:
-        print(published.to_json(rows))
+        print(published.rows_as_json(rows))
     elif options.csv:
         print(published.to_csv(rows), end="")
     elif rows:

@@ -64,8 +64,8 @@ def run_options(options: argparse.Namespace) -> dict[str, Any]:
 def _run(options: argparse.Namespace) -> int:
     if options.undecided is not None and options.at_least is None:
         raise BadInput("--undecided says how a gate ends: give --at-least RATIO with it.")
-    spec = common.make_spec(options, run_options(options))
-    image, history = common.picture(options.image, [spec]), History()
+    spec = common.spec_of_options(options, run_options(options))
+    image, history = common.input_picture(options.image, [spec]), History()
     with common.stop_by_signal() as stop:
         result = _measure(history, spec, image, Files(options.trace, options.package), stop)
     report = Report(result)

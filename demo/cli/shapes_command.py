@@ -17,7 +17,7 @@ from ..core import format as fmt, limits
 from ..core.codec import plain
 from ..core.options import TEXT_GENERATION, BadInput, RunSpec
 from ..core.program import PACKAGE
-from ..core.size_log import Size, read_log
+from ..core.size_log import InputSize, read_log
 from ..runs.process import child_process, ending
 from . import common, terminal
 
@@ -61,13 +61,13 @@ def add_to(commands: Any) -> None:
 
 
 def _shapes(options: argparse.Namespace) -> int:
-    spec = common.make_spec(options, common.option_values(options, RUN_OPTIONS))
-    image = common.picture(options.image, [spec])
+    spec = common.spec_of_options(options, common.option_values(options, RUN_OPTIONS))
+    image = common.input_picture(options.image, [spec])
     sizes = read_log(common.read_text(options.file, "log"), spec.task == TEXT_GENERATION)
     replays = []
     for strategy in STRATEGIES:
         print(f"{strategy}: {len(sizes)} calls", file=sys.stderr)
-        replays.append(replay(spec, image, sizes, strategy))
+        replays.append(replay_in_process(spec, image, sizes, strategy))
     best = cheapest(replays)
     if options.json:
         print(common.json_text({"checkpoint": spec.checkpoint, "calls": len(sizes), "cheapest": best, "rows": replays}))
@@ -76,7 +76,7 @@ def _shapes(options: argparse.Namespace) -> int:
     return common.OK if best else common.FAILED
 
 
-def replay(spec: RunSpec, image: Path, sizes: tuple[Size, ...], strategy: str) -> Replay:
+def replay_in_process(spec: RunSpec, image: Path, sizes: tuple[InputSize, ...], strategy: str) -> Replay:
     """Times calls with the logged `sizes` under one of the `STRATEGIES`, in a new process with an empty compile cache.
 
     A replay that fails or exceeds the time limit of a run is returned with the reason in `failed`. Raises BadInput if

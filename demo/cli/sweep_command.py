@@ -73,7 +73,7 @@ def _read_yaml(file: str) -> dict[str, Any]:
 
 def _sweep(options: argparse.Namespace) -> int:
     specs = grid_specs(options)
-    image = common.picture(options.image, specs)
+    image = common.input_picture(options.image, specs)
     if options.out is not None:
         grids.check_table(options.out)
     if options.engine != "ray" and (options.address or options.gpu_type):

@@ -25,7 +25,7 @@ WIDTH = 100
 ANSI_CODES = {"bold": "1", "eager": "33", "compiled": "34", "faster": "1;32", "slower": "1;31"}
 SIGN_OF_LIFE_SECONDS = 30.0
 """How long a command is silent at most where progress is not shown in a line that is rewritten."""
-LATE = 1.5
+LATE_FACTOR = 1.5
 """From this multiple of its estimated time on, a sweep says that it takes longer."""
 REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}
 """Advice that ends the line on a result's quality, by `Quality.remedy`. 'They' are other programs named in the line."""
@@ -92,7 +92,7 @@ def follow(
     with progress_line() as line, closing(events):
         for event in events:
             passed = time.monotonic() - began
-            if expected_seconds is not None and passed > LATE * expected_seconds:
+            if expected_seconds is not None and passed > LATE_FACTOR * expected_seconds:
                 told = fmt.rounded_duration(expected_seconds)
                 line.say(f"This takes longer than about {told}, as it was estimated: {fmt.duration(passed)} so far.")
                 expected_seconds = None

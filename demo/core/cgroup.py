@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-ROOT, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+CGROUP_ROOT, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def cpu_quota() -> float:
@@ -50,14 +50,14 @@ def _memory() -> Iterator[tuple[int, int]]:
 
 def _groups(controller: str) -> Iterator[Path]:
     """Yields the folders of this process's groups with `controller` ("cpu"), each from its own up to the outermost."""
-    mounts = {ROOT: PurePosixPath("/"), ROOT / controller: PurePosixPath("/")}
+    mounts = {CGROUP_ROOT: PurePosixPath("/"), CGROUP_ROOT / controller: PurePosixPath("/")}
     with contextlib.suppress(OSError, ValueError):
         for line in OWN_GROUPS.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if not controllers:  # version 2; in a hybrid tree it has a folder of its own
-                mounts[ROOT] = mounts[ROOT / "unified"] = PurePosixPath(path)
+                mounts[CGROUP_ROOT] = mounts[CGROUP_ROOT / "unified"] = PurePosixPath(path)
             elif controller in controllers.split(","):
-                mounts[ROOT / controller] = mounts[ROOT / controllers] = PurePosixPath(path)
+                mounts[CGROUP_ROOT / controller] = mounts[CGROUP_ROOT / controllers] = PurePosixPath(path)
     for mount, own in mounts.items():
         inside = PurePosixPath() if ".." in own.parts else own.relative_to("/")
         yield from (mount / part for part in (inside, *inside.parents))

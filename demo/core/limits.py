@@ -47,7 +47,7 @@ VARIABLES = {
 HUB_IDS_VARIABLE = "WORTH_COMPILING_HUB_IDS"
 HOSTS_VARIABLE = "WORTH_COMPILING_HOSTS"
 PREFIX = "WORTH_COMPILING_"
-SETTINGS = (*VARIABLES.values(), HUB_IDS_VARIABLE, HOSTS_VARIABLE, f"{PREFIX}DATA", f"{PREFIX}DATASET")
+KNOWN_VARIABLES = (*VARIABLES.values(), HUB_IDS_VARIABLE, HOSTS_VARIABLE, f"{PREFIX}DATA", f"{PREFIX}DATASET")
 """All settings of this program. Another variable that begins with `PREFIX` is a slip, and is refused."""
 
 
@@ -66,8 +66,8 @@ def limits_from(environment: Mapping[str, str]) -> Limits:
 
     Raises BadInput for a value that is not allowed, and for a setting that does not exist.
     """
-    if unknown := sorted(name for name in environment if name.startswith(PREFIX) and name not in SETTINGS):
-        meant = fmt.did_you_mean(unknown[0], SETTINGS, likeness=0.85)  # the prefix alone makes them alike
+    if unknown := sorted(name for name in environment if name.startswith(PREFIX) and name not in KNOWN_VARIABLES):
+        meant = fmt.did_you_mean(unknown[0], KNOWN_VARIABLES, likeness=0.85)  # the prefix alone makes them alike
         raise BadInput(f"There is no setting {fmt.excerpt(unknown[0])}: unset this environment variable.{meant}")
     values: dict[str, Any] = {"hosts": tuple(environment.get(HOSTS_VARIABLE, "").lower().replace(",", " ").split())}
     if on_space(environment):

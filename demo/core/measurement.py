@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-HOST_BOUND = 1 / 3
+HOST_BOUND_SHARE = 1 / 3
 """From this share of a call on that the GPU is idle, the call's time depends on its host, and varies with it."""
 
 
@@ -121,8 +121,8 @@ class Measurement:
 
     @property
     def host_bound(self) -> bool | None:
-        """Whether the host's work takes more than `HOST_BOUND` of a call; None on a CPU, or if not measured."""
-        return None if self.launch_share is None else self.launch_share > HOST_BOUND
+        """Whether the host's work takes more than `HOST_BOUND_SHARE` of a call; None on a CPU, or if not measured."""
+        return None if self.launch_share is None else self.launch_share > HOST_BOUND_SHARE
 
     @property
     def median_seconds(self) -> float:

@@ -36,7 +36,7 @@ MAX_PROMPT = 20_000
 """Longest prompt, in characters."""
 PUBLISHED_CALLS = 300
 """Timed calls of eager and of compiled with the protocol 'as published', as many as in the Transformers guide."""
-FOLDS = ("machine", "compile", "timing")
+OPTION_GROUPS = ("machine", "compile", "timing")
 """Groups of options under 'Advanced' in the form, in the order of the form."""
 
 
@@ -62,7 +62,7 @@ class Option:
     low: float = 0
     high: float = 0
     fold: str | None = None
-    """Group under 'Advanced' in the form, one of `FOLDS`; None: outside 'Advanced'."""
+    """Group under 'Advanced' in the form, one of `OPTION_GROUPS`; None: outside 'Advanced'."""
     timing: bool = False
     """Whether the option changes only how a run is timed, not what is compiled. Default: True if `fold` is 'timing'."""
     for_speed: bool = False

@@ -5,14 +5,14 @@ from typing import Literal
 
 from . import format as fmt
 
-Verdict = Literal["match", "differ", "not comparable"]
+ParityVerdict = Literal["match", "differ", "not comparable"]
 
 
 @dataclass(frozen=True)
 class Parity:
     """Whether the outputs of eager and compiled agree, by the tests of PyTorch's dynamo benchmarks."""
 
-    verdict: Verdict
+    verdict: ParityVerdict
     max_abs_error: float | None
     """Largest absolute difference between two output elements; None if not finite, or if `unknown`."""
     reason: str

@@ -15,7 +15,7 @@ MAX_PIXELS, MAX_TOKENS = 2048, 4096
 
 
 @dataclass(frozen=True)
-class Size:
+class InputSize:
     """The input size of one call. `str(size)` is '4 × 480 × 640'."""
 
     batch_size: int
@@ -27,12 +27,12 @@ class Size:
     def __str__(self) -> str:
         return " × ".join(str(part) for part in vars(self).values() if part is not None)
 
-    def pad(self) -> "Size":
+    def pad(self) -> "InputSize":
         """Returns the size with the batch size rounded up to a power of two."""
         return replace(self, batch_size=1 << (self.batch_size - 1).bit_length())
 
 
-def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
+def read_log(text: str, of_text: bool) -> tuple[InputSize, ...]:
     """Returns the sizes of all calls, in order. `of_text` is True for prompts, False for pictures. Raises BadInput."""
     lines = [(number, line.partition("#")[0].strip()) for number, line in enumerate(text.splitlines(), start=1)]
     calls = [_size(number, line, of_text) for number, line in lines if line]
@@ -41,7 +41,7 @@ def read_log(text: str, of_text: bool) -> tuple[Size, ...]:
     return tuple(calls)
 
 
-def _size(number: int, line: str, of_text: bool) -> Size:
+def _size(number: int, line: str, of_text: bool) -> InputSize:
     most, lengths = (MAX_TOKENS, (2,)) if of_text else (MAX_PIXELS, (1, 3))
     parts = line.split()
     numbers = [int(part) for part in parts if part.isdecimal() and len(part) < 5]  # int() refuses thousands of digits
@@ -51,4 +51,4 @@ def _size(number: int, line: str, of_text: bool) -> Size:
         allowed = f"a batch size of 1 to {MAX_BATCH_SIZE} {further}, of 1 to {most}"
         raise BadInput(f"Line {number} of the sizes must be {allowed}. Given: {fmt.excerpt(line)}.")
     batch, *others = numbers
-    return Size(batch, prompt_tokens=others[0]) if of_text else Size(batch, *others)
+    return InputSize(batch, prompt_tokens=others[0]) if of_text else InputSize(batch, *others)

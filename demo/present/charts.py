@@ -269,7 +269,7 @@ TOTAL_WHY = (
     "Calls since the start of a process; both scales are logarithmic. Each line begins with the first answer over what "
     "an earlier process left. Thick: the way of the answer."
 )
-Kind = Literal["winner", "eager", "other"]
+WayKind = Literal["winner", "eager", "other"]
 _STYLES: dict[str, tuple[str, str]] = {
     "winner": (COMPILED, "solid"),
     "eager": (EAGER, "5px 3px"),
@@ -282,7 +282,7 @@ _PART_SHADES = ((LINE, 0.4), (LINE, 0.85), (COMPILED, 1.0), (TEXT, 1.0))
 @dataclass(frozen=True)
 class WayLine:
     name: str
-    kind: Kind
+    kind: WayKind
     start: float
     """Seconds from the start of the process to its first output."""
     seconds: float

@@ -99,5 +99,5 @@ def time_scale(seconds: Iterable[float | None]) -> tuple[float, str]:
 
 def provenance(result: RunResult) -> list[str]:
     """Returns ['google/vit-base-patch16-224, Tesla T4, torch 2.13.0, 2026-11-21'], the line below a run's chart."""
-    facts = (result.spec.checkpoint, *naming.machine(result)[:2], result.started_at[:10])
+    facts = (result.spec.checkpoint, *naming.machine_words(result)[:2], result.started_at[:10])
     return [", ".join(fmt.shorten(fact, 48) for fact in facts)]

@@ -17,13 +17,13 @@ def of_run(report: Report) -> str:
     if report.kind is None:
         failure, paid = result.failure, []
         texts = (failure.message, failure.remedy) if failure else ()
-        answer = [f"**{naming.status(result)}.**", *map(escape_markdown, texts)]
+        answer = [f"**{naming.status_words(result)}.**", *map(escape_markdown, texts)]
     else:
         found = f"{report.ratio_in_full}, 95 % confidence, {report.basis}."
         more = [report.noise, report.without_breaks, report.quality_line]
         answer = [found, *(escape_markdown(fmt.sentence(text)) for text in more if text)]
         paid = [escape_markdown(f"{text}.") for text in (report.pays, report.request, report.start_times) if text]
-    settings = ", ".join([naming.run_line(result), *naming.machine(result), result.started_at[:10]])
+    settings = ", ".join([naming.run_line(result), *naming.machine_words(result), result.started_at[:10]])
     below = [f"{escape_markdown(settings)}.", *map(escape_markdown, of_predictions(report))]
     sections = [of_section(section) for fold in details.tree(report).values() for section in fold]
     return "\n\n".join(filter(None, [*map(" ".join, (answer, paid, below)), *sections])) + "\n"
@@ -63,7 +63,7 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
         times = map(fmt.latency, figures.result.latencies.values()) if figures else ("", "")
         answer = figures.ratio_in_full if figures else escape_markdown(value)
         rows.append((escape_markdown(spec.checkpoint), escape_markdown(naming.settings(spec)), *times, answer))
-        if result is not None and (machine := naming.machine(result)):
+        if result is not None and (machine := naming.machine_words(result)):
             places.append(", ".join([*machine, result.started_at[:10]]))
     below = [f"{escape_markdown(place)}." for place in dict.fromkeys(places)]
     return "\n".join([_table(head, rows, "llrrr"), "", *below, ""])

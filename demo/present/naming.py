@@ -49,13 +49,13 @@ def where(result: RunResult) -> str:
     return result.environment.device_name if result.environment else result.spec.device
 
 
-def machine(result: RunResult) -> list[str]:
+def machine_words(result: RunResult) -> list[str]:
     """Returns ['Tesla T4', 'torch 2.13.0', 'transformers 5.23.0']; [] if the run ended before these were known."""
     known = result.environment
     return [known.device_name, f"torch {known.torch}", f"transformers {known.transformers}"] if known else []
 
 
-def status(result: RunResult) -> str:
+def status_words(result: RunResult) -> str:
     return STATUSES[result.status]
 
 

@@ -16,8 +16,8 @@ from ..tasks.image_segmentation import changed_pixels
 from ..tasks.object_detection import SAME_IOU, match
 from .colours import CHANGED, COMPILED, EAGER, LABELS
 
-Variant = Literal["eager", "compiled"]
-VARIANTS: tuple[Variant, ...] = ("eager", "compiled")
+VariantName = Literal["eager", "compiled"]
+VARIANTS: tuple[VariantName, ...] = ("eager", "compiled")
 
 
 def label_colours(labels: Iterable[str]) -> dict[str, str]:
@@ -61,7 +61,7 @@ class Annotation(NamedTuple):
 
 
 def annotate(
-    preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: Variant
+    preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: VariantName
 ) -> Annotation:
     """Returns the picture `preview` with the boxes or segments that `variant` predicted, by falling score or area.
 

@@ -208,14 +208,18 @@ def _svg(
         paths.append(f'<polyline class="line {line.kind}" points="{points}"/>')
         row += row_height
         sample = f'<path class="line {line.kind}" d="M{LEFT} {row - 4}h22"/>'
-        fits = len(f"{line.name}: {line.words}") < (right - indent) / letter
-        place = "" if fits else f' x="{indent}" dy="{line_height}"'
-        words = f'<tspan class="said"{place}>{": " * fits}{escape(line.words)}</tspan>'
-        rows.append(f'{sample}<text x="{indent}" y="{row}">{escape(line.name)}{"" if fits else " "}{words}</text>')
-        row += 0 if fits else line_height
+        if len(f"{line.name}: {line.words}") < (right - indent) / letter:
+            between, place, colon = "", "", ": "
+        else:  # the words go to a line of their own
+            between, place, colon = " ", f' x="{indent}" dy="{line_height}"', ""
+        words = f'<tspan class="said"{place}>{colon}{escape(line.words)}</tspan>'
+        rows.append(f'{sample}<text x="{indent}" y="{row}">{escape(line.name)}{between}{words}</text>')
+        row += line_height if place else 0
         if line.crossing is not None:
             low, at, high = ((x(time), y(lines[0].work(min(time, end)))) for time in line.crossing)
-            delay = f'class="mark" style="animation-delay:{PLAYED_SECONDS * line.crossing[1] / end:.2f}s"' * plays
+            delay = ""
+            if plays:
+                delay = f'class="mark" style="animation-delay:{PLAYED_SECONDS * line.crossing[1] / end:.2f}s"'
             marks.append(
                 f'<g {delay}><path class="range {line.kind.split()[0]}" d="M{low[0]} {low[1]}L{high[0]} {high[1]}"/>'
                 f'<path class="axis" d="M{at[0]} {at[1]}V{y(0)}"/>'
@@ -226,8 +230,10 @@ def _svg(
         shown = fmt.shorten(source, int(width / letter))
         rows.append(f'<text class="small" x="{LEFT}" y="{row}">{escape(shown)}</text>')
     label = escape(". ".join([title, *(f"{line.name}: {line.words}" for line in lines)]))
-    clip = f'<clipPath id="race-{size}"><rect class="clock" width="{width}" height="{row}"/></clipPath>' * plays
-    within = f' clip-path="url(#race-{size})"' * plays
+    clip = within = ""
+    if plays:  # a rectangle that becomes wider uncovers the lines
+        clip = f'<clipPath id="race-{size}"><rect class="clock" width="{width}" height="{row}"/></clipPath>'
+        within = f' clip-path="url(#race-{size})"'
     return (
         f'<svg class="race {size}" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {row + 8}" role="img" '
         f'aria-label="{label}">{_STYLE}{clip}'

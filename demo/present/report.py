@@ -116,7 +116,7 @@ class Report:
         """
         if self.speedup is None:
             return None
-        before, middle, after = words.headline(self.speedup)
+        before, middle, after = words.headline_texts(self.speedup)
         if self.result.spec.graph_break:
             after = f"{after} (with added graph breaks)".strip()
         return before, middle, after
@@ -164,7 +164,7 @@ class Report:
         """
         if self.speedup is None or not self.decided:
             return self.answer
-        return words.ratio(self.speedup) + self._doubt
+        return words.ratio_or_range(self.speedup) + self._doubt
 
     @cached_property
     def ratio_in_full(self) -> str:
@@ -190,7 +190,7 @@ class Report:
     def title(self) -> str:
         """Model and verdict or status: 'shapes-vit 1.14× faster', 'shapes-vit: Out of memory'."""
         model = fmt.shorten(fmt.printable(naming.short(self.result.spec.checkpoint)), 60)
-        return f"{model}{'' if self.decided else ':'} {self.answer or naming.status(self.result)}"
+        return f"{model}{'' if self.decided else ':'} {self.answer or naming.status_words(self.result)}"
 
     @cached_property
     def summary(self) -> str:
@@ -200,7 +200,7 @@ class Report:
         """
         result = self.result
         if self.speedup is None:
-            return naming.status(result) + (f": {result.failure.message}" if result.failure else "")
+            return naming.status_words(result) + (f": {result.failure.message}" if result.failure else "")
         compiled = "compiled with added graph breaks" if result.spec.graph_break else "compiled"
         about = f"{result.spec.checkpoint} on {naming.where(result)}"
         return f"{about}: {self.ratio_in_full}, {compiled} against eager ({self.basis})"

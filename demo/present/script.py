@@ -20,9 +20,9 @@ APPLIED = (
     *("compiler", "scope", "freezing", "prompt", "tokens"),
 )
 """Options that a program applies. A run that sets another one gets no program, timing aside."""
-DYNAMIC = {"auto": [], "on": ["dynamic=True"], "off": ["dynamic=False"]}
-TITLE = '"""Times a model eager and compiled, in turns."""\n'
-HEAD = """
+DYNAMIC_ARGUMENT = {"auto": [], "on": ["dynamic=True"], "off": ["dynamic=False"]}
+TITLE_BLOCK = '"""Times a model eager and compiled, in turns."""\n'
+HEAD_BLOCK = """
 import statistics
 import time
 import torch
@@ -34,12 +34,12 @@ torch.backends.cudnn.allow_tf32 = TF32
 torch._inductor.config.freezing = $freezing
 torch.set_grad_enabled(False)
 torch.manual_seed(0)"""
-EAGER_FIRST = """
+EAGER_FIRST_BLOCK = """
 
 
 run(model)  # eager first: compiled first, a model may become other graphs
 start = time.perf_counter()"""
-MEASURE = """
+MEASURE_BLOCK = """
 run(compiled)
 print(f"First compiled call, with all that was compiled for it: {time.perf_counter() - start:.1f} s.")
 times = {"eager": [], "compiled": []}
@@ -52,15 +52,15 @@ for name, seconds in times.items():
     print(f"{name:9}{middle:.3g} ms a call, the middle half {low:.3g} to {high:.3g} ms")
 ratio = statistics.median(times["eager"]) / statistics.median(times["compiled"])
 print(f"ratio    {ratio:.2f}. The run said:", $then)"""
-FOLDER = """
+FOLDER_BLOCK = """
 import os
 if not os.path.isdir("assets"):
     raise SystemExit("It needs files of the project Worth Compiling?: start it in its folder.")"""
-INSTALLED_FOLDER = f"""
+INSTALLED_FOLDER_BLOCK = f"""
 import importlib.util
 import os
 os.chdir(os.path.dirname(importlib.util.find_spec("{PACKAGE}").origin))"""
-OWN = """
+OWN_MODEL_BLOCK = """
 import runpy
 model, inputs = runpy.$run($file)[$function]()
 model = model.to(DEVICE, DTYPE, memory_format=LAYOUT).eval()
@@ -69,13 +69,13 @@ inputs = torch.utils._pytree.tree_map_only(
 )
 arguments = () if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else (inputs,)
 inputs = inputs if isinstance(inputs, dict) else {}"""
-MODEL = """
+MODEL_BLOCK = """
 import transformers
 source, files = $source, {"trust_remote_code": False, "revision": $revision}
 config = transformers.AutoConfig.from_pretrained($config, **files)
 model = transformers.$model
 model = model.to(DEVICE, memory_format=LAYOUT).eval()"""
-TEXT = """
+PROMPT_BLOCK = """
 tokenizer = transformers.AutoTokenizer.from_pretrained(source, **files)
 prompt = tokenizer([$prompt] * BATCH_SIZE, return_tensors="pt")["input_ids"].to(DEVICE)
 length = prompt.shape[1] + $tokens
@@ -92,44 +92,44 @@ def run(one):
         tokens = logits[:, -1].argmax(-1, keepdim=True)
         written.append(tokens[0].item())
     return written"""
-PICTURE = """
+PICTURE_BLOCK = """
 from PIL import Image, ImageOps
 processor = transformers.AutoImageProcessor.from_pretrained(source, backend="pil", **files)
 picture = $picture  # of yours: Image.open("...")
 inputs = processor(images=[ImageOps.exif_transpose(picture).convert("RGB")], return_tensors="pt")
 inputs = {name: inputs[name] for name in inputs if "pixel" in name}"""
-QUERIES = """
+QUERIES_BLOCK = """
 tokenizer = transformers.AutoTokenizer.from_pretrained(source, **files)
 inputs |= tokenizer(list($text), padding="max_length", truncation=True, max_length=16, return_tensors="pt")"""
-BATCH = """
+BATCH_BLOCK = """
 inputs = {name: torch.cat([value] * BATCH_SIZE).to(DEVICE) for name, value in inputs.items()}
 arguments, inputs["pixel_values"] = (), inputs["pixel_values"].to(DTYPE, memory_format=LAYOUT)"""
-RUN = """
+RUN_BLOCK = """
 
 
 def run(one):
     return one(*arguments, **inputs)"""
-LAYERS = """
+LAYERS_BLOCK = """
 import copy
 import transformers
 compiled = copy.deepcopy(model, {id(one): one for one in (*model.parameters(), *model.buffers())})  # the same weights
 layers = [one for one in compiled.modules() if isinstance(one, transformers.GradientCheckpointingLayer)]
 model_layers = [one for one in layers if not any(inner in layers for inner in one.modules() if inner is not one)]"""
-AOT = """
+AOT_BLOCK = """
 import os
 options = torch._inductor.list_mode_options($mode)
 program = torch.export.export(model, $arguments, kwargs=inputs)
 torch._inductor.aoti_compile_and_package(program, package_path="model.pt2", inductor_configs=options)
 os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"  # else it answers other inputs with wrong numbers
 $compiled = torch._inductor.aoti_load_package("model.pt2")  # here, or in another process"""
-OUTPUTS = """
+OUTPUTS_BLOCK = """
 outputs = (torch.utils._pytree.tree_leaves(run(one)) for one in (model, compiled))
 apart = max(float((x.float() - y.float()).abs().max()) for x, y in zip(*outputs) if torch.is_tensor(x))
 print(f"The outputs lie {apart:.2g} apart at most.")"""
-TEXTS = """
+TEXTS_BLOCK = """
 for name, one in (("eager", model), ("compiled", compiled)):
     print(name, repr(tokenizer.decode(run(one), skip_special_tokens=True)))"""
-PACKAGE = """
+PACKAGE_BLOCK = """
 import importlib
 import os
 import platform
@@ -156,16 +156,13 @@ def script(report: Report) -> str:
     spec, image = result.spec, result.image
     if refused := script_refusal(spec):
         raise BadInput(refused)
-    text, tf32 = spec.task == TEXT_GENERATION, spec.dtype == "tf32"
+    tf32 = spec.dtype == "tf32"
     scene = catalog.find_scene(image.sha256) if image else None
     size = (image.width, image.height) if image else (640, 480)
-    load = MODEL + (TEXT if text else PICTURE + QUERIES * bool(spec.text) + BATCH + RUN)
-    folder = FOLDER if IN_CHECKOUT else INSTALLED_FOLDER
-    load = folder * bool(needs_folder(spec) or scene) + (OWN + RUN if spec.task == OWN_MODEL else load)
-    compiling = LAYERS * (spec.scope == "layers") + _compile_lines(spec, "compiled", "arguments")
-    lines = (HEAD + load + EAGER_FIRST + compiling + MEASURE + (TEXTS if text else OUTPUTS)).split("\n")
+    blocks = _blocks(spec, reads_folder=needs_folder(spec) or scene is not None)
+    lines = "".join(blocks).split("\n")
     imports = sorted({line for line in lines if line.startswith(("import ", "from "))})
-    answer = [report.ratio_in_full or result.status, *naming.machine(result), f"run {result.id}"]
+    answer = [report.ratio_in_full or result.status, *naming.machine_words(result), f"run {result.id}"]
     code = {
         "device": literal(spec.device.replace("auto", "cpu")),  # still 'auto' for a run that failed early
         "dtype": "float32" if tf32 else spec.dtype,
@@ -178,7 +175,7 @@ def script(report: Report) -> str:
     }
     code = {name: literal(value) for name, value in vars(spec).items()} | _model_code(spec) | code
     body = [line for line in lines if line not in imports]
-    return Template("\n".join([TITLE, *imports, *body, ""])).substitute(code)
+    return Template("\n".join([TITLE_BLOCK, *imports, *body, ""])).substitute(code)
 
 
 def script_refusal(spec: RunSpec) -> str:
@@ -194,8 +191,29 @@ def script_refusal(spec: RunSpec) -> str:
     return ""
 
 
+def _blocks(spec: RunSpec, reads_folder: bool) -> list[str]:
+    """Returns the blocks of a run's program in their order. `reads_folder`: whether it reads files of this project."""
+    blocks = [HEAD_BLOCK]
+    if reads_folder:
+        blocks.append(FOLDER_BLOCK if IN_CHECKOUT else INSTALLED_FOLDER_BLOCK)
+    if spec.task == OWN_MODEL:
+        blocks += [OWN_MODEL_BLOCK, RUN_BLOCK]
+    elif spec.task == TEXT_GENERATION:
+        blocks += [MODEL_BLOCK, PROMPT_BLOCK]
+    elif spec.text:
+        blocks += [MODEL_BLOCK, PICTURE_BLOCK, QUERIES_BLOCK, BATCH_BLOCK, RUN_BLOCK]
+    else:
+        blocks += [MODEL_BLOCK, PICTURE_BLOCK, BATCH_BLOCK, RUN_BLOCK]
+    blocks.append(EAGER_FIRST_BLOCK)
+    if spec.scope == "layers":
+        blocks.append(LAYERS_BLOCK)
+    blocks += [_compile_lines(spec, "compiled", "arguments"), MEASURE_BLOCK]
+    blocks.append(TEXTS_BLOCK if spec.task == TEXT_GENERATION else OUTPUTS_BLOCK)
+    return blocks
+
+
 def _model_code(spec: RunSpec) -> dict[str, str]:
-    """Returns the values for the names in `OWN` or `MODEL`, which load the model as `demo.backend.models` does."""
+    """Returns the values for the names in the blocks that load the model as `demo.backend.models` does."""
     if spec.task == OWN_MODEL:
         file, function = catalog.own_model_parts(spec.checkpoint)
         module = catalog.own_model_module(spec.checkpoint)[1]
@@ -230,13 +248,15 @@ def loading_lines(package: Path) -> str:
 
     They raise SystemExit if it was built with another version of torch or transformers, or on another processor.
     """
-    return Template(PACKAGE).substitute(package=literal(str(package))).strip()
+    return Template(PACKAGE_BLOCK).substitute(package=literal(str(package))).strip()
 
 
 def change(spec: RunSpec) -> str:
     """Returns the lines to add to a user's own code that has a `model`, such as 'model = torch.compile(model)'."""
-    freezing = "torch._inductor.config.freezing = True  # call the model under torch.no_grad()" * spec.freezing
-    return (freezing + _compile_lines(spec, "model", "()")).strip()
+    lines = _compile_lines(spec, "model", "()")
+    if spec.freezing:
+        lines = f"torch._inductor.config.freezing = True  # call the model under torch.no_grad(){lines}"
+    return lines.strip()
 
 
 def _compile_lines(spec: RunSpec, compiled: str, arguments: str) -> str:
@@ -245,9 +265,11 @@ def _compile_lines(spec: RunSpec, compiled: str, arguments: str) -> str:
     `arguments`: torch.export's positional ones, as source.
     """
     if spec.compiler == "aot":
-        return Template(AOT).substitute(mode=literal(spec.mode), arguments=arguments, compiled=compiled)
-    mode = [f"mode={literal(spec.mode)}"] * (spec.mode != "default")
-    options = [*mode, *["fullgraph=True"] * spec.fullgraph, *DYNAMIC[spec.dynamic]]
+        return Template(AOT_BLOCK).substitute(mode=literal(spec.mode), arguments=arguments, compiled=compiled)
+    options = [f"mode={literal(spec.mode)}"] if spec.mode != "default" else []
+    if spec.fullgraph:
+        options.append("fullgraph=True")
+    options += DYNAMIC_ARGUMENT[spec.dynamic]
     if spec.scope == "layers":
         return f"\nfor layer in model_layers:  # the repeated ones\n    layer.compile({', '.join(options)})"
     return f"\n{compiled} = torch.compile({', '.join(['model', *options])})"

@@ -31,7 +31,7 @@ def _headline_key(found: Speedup) -> str:
     return "narrow" if found.open_because == "interval" and found.half_width <= WIDE else "unsure"
 
 
-def headline(found: Speedup) -> tuple[str, str, str]:
+def headline_texts(found: Speedup) -> tuple[str, str, str]:
     """Returns the verdict in three texts, the second one for large letters: 'Compiled is', '1.44×', 'faster'."""
     before, middle, after = HEADLINES[_headline_key(found)]
     return before, middle.format(ratio=ratio_above_one(found)), after
@@ -39,12 +39,12 @@ def headline(found: Speedup) -> tuple[str, str, str]:
 
 def in_short(found: Speedup) -> str:
     """Returns the verdict in short: '1.44× faster', 'too noisy to tell'."""
-    _, middle, after = headline(found)
+    _, middle, after = headline_texts(found)
     text = f"{middle} {after}".strip()
     return text[:1].lower() + text[1:]
 
 
-def ratio(found: Interval) -> str:
+def ratio_or_range(found: Interval) -> str:
     """Returns '1.44×', or the range if it is not known within `RANGE`: '1.2 to 13×'."""
     if found.half_width > RANGE:
         return fmt.two_ends(found.low, found.high)
@@ -57,8 +57,8 @@ def ratio_above_one(interval: Interval) -> str:
     If it is not known within `RANGE`, the range: '1.2 to 13×'.
     """
     if interval.ratio < 1:
-        return ratio(Interval(1 / interval.ratio, 1 / interval.high, 1 / interval.low))
-    return ratio(interval)
+        return ratio_or_range(Interval(1 / interval.ratio, 1 / interval.high, 1 / interval.low))
+    return ratio_or_range(interval)
 
 
 def with_ends(text: str, interval: Interval) -> str:

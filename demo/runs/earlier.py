@@ -77,7 +77,7 @@ def complete(
 
     `earlier`: previous processes of the same run. `history`: None if nothing is stored.
     """
-    result = redact(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
+    result = redact_result(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
     result = with_earlier_runs(result, earlier, history)
     if history is None:
         return result
@@ -87,7 +87,7 @@ def complete(
     return result
 
 
-def redact(result: RunResult) -> RunResult:
+def redact_result(result: RunResult) -> RunResult:
     """Returns the result without folders and control characters in its texts, because other people may see it."""
     failure = result.failure
     if failure is not None:

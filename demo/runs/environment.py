@@ -47,13 +47,14 @@ def worker_environment(folder: str) -> dict[str, str]:
         environment["CUDA_VISIBLE_DEVICES"] = ""
     if "OMP_WAIT_POLICY" not in environment:
         environment.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
+    folders = [str(ROOT) if IN_CHECKOUT else "", os.environ.get("PYTHONPATH", "")]
     return {
         "TORCHINDUCTOR_CACHE_DIR": str(inductor_folder()),  # else each TMPDIR would have an empty compile cache
         **environment,
         "HF_HUB_DISABLE_TELEMETRY": "1",
         APP_VARIABLE: str(os.getpid()),
         "TMPDIR": folder,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT) * IN_CHECKOUT, os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": os.pathsep.join(filter(None, folders)),
     }
 
 

@@ -17,9 +17,9 @@ from ..core.machine import HostInfo
 from ..core.options import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
 from ..core.result import RunResult
 
-NEWEST = 5
+AVERAGED_RUNS = 5
 """How many of the latest runs with the same settings count: older runs may be of a slower torch."""
-SECONDS_WITHOUT_CALLS, CALLS = 30.0, 30
+SECONDS_WITHOUT_CALLS, GUESSED_CALLS = 30.0, 30
 """Guessed seconds for start and compile, and guessed number of calls. Runs on two cores took 20 s to 5 min."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
 """Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
@@ -45,7 +45,7 @@ class SweepForecast:
     """How many of the `cells`, the sweep's runs, have only a rough guess."""
 
 
-def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult]) -> Forecast | None:
+def forecast_run(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult]) -> Forecast | None:
     """Returns how long a run of `spec` will take; None if that is not known.
 
     Without such a run in `earlier`, it needs the model's size and a device other than 'auto'.
@@ -53,7 +53,7 @@ def forecast(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[Run
     - `checkpoint`: the catalogue's entry for the spec's checkpoint; None without an entry.
     - `earlier`: this machine's runs on the spec's device, newest first; [] for device 'auto'.
     """
-    same = [run for run in _alike(spec, earlier) if run.speedup][:NEWEST]
+    same = [run for run in _alike(spec, earlier) if run.speedup][:AVERAGED_RUNS]
     if same:
         return Forecast(spec.repeats * statistics.median(run.elapsed_seconds for run in same), len(same))
     if checkpoint is None or not checkpoint.parameters or spec.device == "auto":  # 'auto': the machine is not known yet
@@ -95,7 +95,7 @@ def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machi
     """Returns the sum of the forecasts for specs with device 'cpu' or 'cuda'. `earlier`: any runs, newest first."""
     here = {device: on_this_machine(earlier, machine, device) for device in {spec.device for spec in specs}}
     unknown = Forecast(2 * SECONDS_WITHOUT_CALLS, 0)  # a checkpoint whose parameters nobody has counted
-    found = [forecast(spec, find(spec.checkpoint), here[spec.device]) or unknown for spec in specs]
+    found = [forecast_run(spec, find(spec.checkpoint), here[spec.device]) or unknown for spec in specs]
     return SweepForecast(len(specs), sum(one.seconds for one in found), sum(not one.runs for one in found))
 
 
@@ -115,7 +115,7 @@ def _seconds_by_parameters(spec: RunSpec, checkpoint: Checkpoint) -> float:
     patches = 1 if text else math.prod(checkpoint.input_size) / 256
     operations = 2.0 * checkpoint.parameters * spec.batch_size * patches
     call = operations / OPERATIONS_A_SECOND[spec.device] / (TEXT_SHARE if text else 1)
-    calls = 10 * spec.tokens if text else CALLS
+    calls = 10 * spec.tokens if text else GUESSED_CALLS
     if spec.protocol == "as published":
         calls += 2 * PUBLISHED_CALLS
     elif spec.iterations is not None:

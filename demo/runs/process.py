@@ -124,7 +124,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-Event = Progress | RunResult | BadInput
+WorkerEvent = Progress | RunResult | BadInput
 
 
 class Worker:
@@ -138,7 +138,7 @@ class Worker:
         """Whether a message was too long or no valid event. A half-sent one does not count: the process has died."""
         self.ready = threading.Event()
         """Set when the process has imported its libraries, or has ended."""
-        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[WorkerEvent | None] = queue.SimpleQueue()
         self._exited_at = math.inf
         """When the process ended, by `time.monotonic`. A process that it started may hold the pipe open after that."""
         reading, writing = os.pipe()
@@ -192,7 +192,7 @@ class Worker:
             raise WorkerDied(f"it was not ready after {READY_SECONDS:.0f} s")
         raise WorkerDied(words.splitlines()[-1].rstrip(".") if words and code >= 0 else f"it {ending(code)}")
 
-    def next_event(self) -> Event | None:
+    def next_event(self) -> WorkerEvent | None:
         """Returns the process's next event, or None if none came for 0.2 s. Raises WorkerDied after the last event."""
         if self.child.exit_code_now() is not None:
             self._exited_at = min(self._exited_at, time.monotonic())

@@ -23,7 +23,7 @@ from ..core.result import RunResult
 from ..store.history import History
 from .earlier import complete, store, store_note
 from .ongoing import NO_FILES, Files, OngoingRun
-from .process import POLL_SECONDS, READY_SECONDS, Event, Worker, WorkerDied
+from .process import POLL_SECONDS, READY_SECONDS, Worker, WorkerDied, WorkerEvent
 from .repeats import Repeats
 
 WORKER_MODULE = f"{PACKAGE}.backend"
@@ -191,7 +191,7 @@ class Runner:
         alone = run.elapsed_seconds >= longest or all(one.ready.wait(POLL_SECONDS) for one in self._spares)
         return alone and worker.ready.wait(POLL_SECONDS)
 
-    def _next_event(self, worker: Worker, run: OngoingRun) -> Event | None:
+    def _next_event(self, worker: Worker, run: OngoingRun) -> WorkerEvent | None:
         """Returns the worker's next event, None if none came for 0.2 s, or a result if it sends no more.
 
         None, because a Gradio handler can be cancelled only when it yields.

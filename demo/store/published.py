@@ -190,7 +190,7 @@ def record(row: PublishedRow) -> dict[str, Any]:
     return values | {"notes": list(notes_of(row))}
 
 
-def to_json(rows: Iterable[PublishedRow]) -> str:
+def rows_as_json(rows: Iterable[PublishedRow]) -> str:
     return json.dumps([record(row) for row in rows], allow_nan=False, ensure_ascii=False, indent=2)
 
 

@@ -20,9 +20,9 @@ from ..core.result import RunResult
 from ..core.stats import Difference, Measured
 from ..tasks.registry import BY_NAME
 
-EAGER = "eager"
+EAGER_WAY = "eager"
 WAYS: dict[str, dict[str, Any]] = {
-    EAGER: {},
+    EAGER_WAY: {},
     "default": {},
     "freezing": {"freezing": True},
     "reduce-overhead": {"mode": "reduce-overhead"},
@@ -59,7 +59,7 @@ class Way:
         return not WAYS[self.name].keys().isdisjoint(CHANGES_EAGER)
 
 
-def plain(spec: RunSpec, machine: HostInfo) -> RunSpec:
+def plain_eager_spec(spec: RunSpec, machine: HostInfo) -> RunSpec:
     """Returns the spec with default options for speed and timing, and with the machine's device instead of 'auto'."""
     kept = {name: option.default for name, option in OPTIONS.items() if option.for_speed or option.timing}
     return on_machine(replace(spec, graph_break=False, **kept), machine)
@@ -72,7 +72,7 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
     or with few convolutions. `other_formats` adds the ways that change the outputs (`OTHER_FORMATS`). Raises BadInput
     if eager cannot run.
     """
-    bare, known = resolve(plain(spec, machine), machine), catalog.find(spec.checkpoint)
+    bare, known = resolve(plain_eager_spec(spec, machine), machine), catalog.find(spec.checkpoint)
     found = []
     for name, changes in WAYS.items():
         alike = bare.device == "cpu" and (changes.get("mode") in CUDA_GRAPH_MODES or name == "tf32")
@@ -158,7 +158,7 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
 
     def row(way: Way) -> WayResult:
         result, refusal = results.get(way.name), way.refused or refused.get(way.name, "")
-        if way.name == EAGER:
+        if way.name == EAGER_WAY:
             return _eager_row(way, plain_runs, eagers, imports)
         if refusal or result is None:
             return WayResult(way, out=refusal)
@@ -258,18 +258,18 @@ def _parts(imports: float, load: float, compiles: float, run: float) -> dict[str
 
 
 def rank_rows(rows: Sequence[WayResult]) -> BestTable:
-    questions = sum(row.measured is not None and row.way.name != EAGER for row in rows)
+    questions = sum(row.measured is not None and row.way.name != EAGER_WAY for row in rows)
     judged = [replace(row, speedup=row.measured.judge(questions)) if row.measured is not None else row for row in rows]
     known = {row.way.name: row.measured for row in judged if not row.out and row.measured is not None}
-    if len(known) < 2 or EAGER not in known:  # eager alone is no answer
+    if len(known) < 2 or EAGER_WAY not in known:  # eager alone is no answer
         return BestTable(tuple(judged), None)
 
     def better(one: str, other: str) -> bool:
         return known[one].over(known[other]).judge(questions).verdict == "faster"
 
     beaten = {name: {other for other in known if better(other, name)} for name in known}
-    behind_eager = {name for name in known if name != EAGER and not better(name, EAGER)}
-    before_these = {EAGER} | beaten[EAGER]
+    behind_eager = {name for name in known if name != EAGER_WAY and not better(name, EAGER_WAY)}
+    before_these = {EAGER_WAY} | beaten[EAGER_WAY]
     ranks = {name: 1 + len(beaten[name] | (before_these if name in behind_eager else set())) for name in known}
     ranked = [
         replace(row, rank=ranks[name], may_win=not beaten[name]) if (name := row.way.name) in known else row

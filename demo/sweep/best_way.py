@@ -20,7 +20,7 @@ from ..core.result import RunResult
 from ..runs.ongoing import Files
 from ..runs.runner import Runner
 from ..store.reruns import compiled_spec
-from .best_table import EAGER, BestTable, Way, best_table, ways
+from .best_table import EAGER_WAY, BestTable, Way, best_table, ways
 from .grid import valid_results
 from .run_grid import Done, Event, Turn, Waiting, no_queue, run_one
 
@@ -56,7 +56,7 @@ class Search:
         self.seconds = 60 * minutes
         self._picture = picture
         self._own_model = spec.task == OWN_MODEL
-        self._by_spec = {way.spec: way.name for way in self.ways if way.name != EAGER and not way.refused}
+        self._by_spec = {way.spec: way.name for way in self.ways if way.name != EAGER_WAY and not way.refused}
         self._runs: dict[str, list[RunResult]] = {way.name: [] for way in self.ways}
         """The runs of each way, oldest first."""
         self._refused: dict[str, str] = {}
@@ -152,7 +152,7 @@ class Search:
         table = self.table()
         # The winner so far, then by their estimates: a wide interval ranks low, but further runs make it narrow.
         good = sorted(
-            (row for row in table.rows if row.rank is not None and row.way.name != EAGER),
+            (row for row in table.rows if row.rank is not None and row.way.name != EAGER_WAY),
             key=lambda row: (row is not table.winner, not row.may_win, -row.speedup.ratio if row.speedup else 0.0),
         )
         runs = {row.way: self._runs[row.way.name] for row in good}

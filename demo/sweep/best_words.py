@@ -7,10 +7,10 @@ from ..core import codec, format as fmt
 from ..core.options import MODES, OPTIONS
 from ..core.stats import TAKEN_FACTOR
 from ..present.report import Report
-from .best_table import CLOSE_RATIO, EAGER, WAYS, BestTable, Way, WayResult
+from .best_table import CLOSE_RATIO, EAGER_WAY, WAYS, BestTable, Way, WayResult
 
 NAMES = {"default": "default mode", "package": "a package", "layers": "layer by layer"}
-COLUMNS = {
+WAY_COLUMNS = {
     "way": "Way",
     "speedup": "Speed-up over eager",
     "seconds": "Eager → this way",
@@ -21,7 +21,12 @@ COLUMNS = {
 }
 """Titles by column. A first answer is the time from a process's start to its first output. Both latencies are those of
 the same run; a way that changes eager has its own alone."""
-PARTS = {"import": "import", "load": "weights and inputs", "compile": "compile or load", "first run": "first call"}
+FIRST_ANSWER_PARTS = {
+    "import": "import",
+    "load": "weights and inputs",
+    "compile": "compile or load",
+    "first run": "first call",
+}
 """Titles of the parts of `WayResult.first_answers`, in their order."""
 
 
@@ -36,7 +41,7 @@ def name(way: Way) -> str:
 def _speedup(row: WayResult) -> tuple[str, str]:
     """Returns the speed-up '1.66×' and its interval '1.5 to 1.8×'; ('', '') for eager, or if not known."""
     one = row.speedup
-    if one is None or row.way.name == EAGER:
+    if one is None or row.way.name == EAGER_WAY:
         return "", ""
     return fmt.estimate(one.ratio, one.low, one.high), fmt.ends(one.low, one.high)
 
@@ -45,7 +50,7 @@ def cells(row: WayResult) -> dict[str, str]:
     """Returns the texts of a row by column; '–' for what is not known."""
     start = {state: row.first_answer(state) for state in ("cold", "warm")}
     ratio, interval = _speedup(row)
-    agreement = "–" if row.way.name == EAGER else "agrees" if row.result is not None else "not tried yet"
+    agreement = "–" if row.way.name == EAGER_WAY else "agrees" if row.result is not None else "not tried yet"
     return {
         "way": fmt.capital(name(row.way)),
         "speedup": f"{ratio} ({interval})" if ratio else "–",
@@ -61,7 +66,7 @@ def conclusion(table: BestTable) -> list[str]:
     winner = table.winner
     if winner is None:
         return ["There is no answer yet: no way could be compared with eager."]
-    if winner.way.name == EAGER:
+    if winner.way.name == EAGER_WAY:
         said = ["Nothing is known to be better than eager here."]
         unsure = [(one.ratio, row) for row in table.rows if row.may_win and (one := row.speedup) is not None]
         ratio_of_guess, guess = max(unsure, key=lambda pair: pair[0])

@@ -200,7 +200,7 @@ TABLE_ENDINGS = (".csv", ".json", ".parquet")
 _COLUMNS = {"model": "string", **export.COLUMN_TYPES, "value": "string"}
 
 
-def record(cell: GridRun) -> dict[str, Any]:
+def table_row(cell: GridRun) -> dict[str, Any]:
     """Returns a finished cell's row, a value by column: an export's columns, the model's family, the cell's text."""
     known = catalog.find(cell.spec.checkpoint)
     result = cell.result or RunResult("", "", "failed", cell.spec)
@@ -220,7 +220,7 @@ def check_table(path: Path) -> None:
 
 def write_table(path: Path, cells: Iterable[GridRun]) -> None:
     """Writes a row for each finished cell, in the format of the path's ending. An error leaves no partial file."""
-    records = [record(cell) for cell in cells if cell.done]
+    records = [table_row(cell) for cell in cells if cell.done]
     with replacing(path) as draft:
         if path.suffix == ".json":
             draft.write(json.dumps(records, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace"))

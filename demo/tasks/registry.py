@@ -5,8 +5,8 @@ from typing import Any
 
 from .task import Task
 
-FILES = ("image_classification", "object_detection", "image_segmentation", "text_generation", "own_model")
+TASK_FILES = ("image_classification", "object_detection", "image_segmentation", "text_generation", "own_model")
 """The files in this folder that define a `TASK`, in the order of the form. Each is called as its task, with _ for -."""
 BY_NAME: dict[str, Task[Any]] = {
-    task.name: task for task in (import_module(f".{file}", __package__).TASK for file in FILES)
+    task.name: task for task in (import_module(f".{file}", __package__).TASK for file in TASK_FILES)
 }

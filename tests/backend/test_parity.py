@@ -29,7 +29,7 @@ def compare(
 ) -> Parity:
     """With a float64 reference that is eager's own output, unless another one is given."""
     exact = eager if exact is None else exact
-    return parity.compare(eager, eager if again is None else again, compiled, dtype, lambda _: exact)
+    return parity.compare_outputs(eager, eager if again is None else again, compiled, dtype, lambda _: exact)
 
 
 def test_the_largest_error() -> None:
@@ -114,7 +114,7 @@ def test_the_verdict_on_outputs_of_every_kind(eager: Any, compiled: Any, given: 
 def test_why_eager_does_not_repeat_itself(
     effects: Effects, again: torch.Tensor, compiled: torch.Tensor, verdict: str, words: str
 ) -> None:
-    found = parity.compare(BASE, again, compiled, "float32", lambda _: BASE, effects=effects)
+    found = parity.compare_outputs(BASE, again, compiled, "float32", lambda _: BASE, effects=effects)
     assert found.verdict == verdict and words in found.reason
 
 
@@ -162,12 +162,12 @@ def test_a_reference_that_fails_leaves_the_question_open() -> None:
     def fails(_: float) -> torch.Tensor:
         raise torch.OutOfMemoryError("no room for float64")
 
-    found = parity.compare(BASE, BASE, BASE + 0.1, "float32", fails)
+    found = parity.compare_outputs(BASE, BASE, BASE + 0.1, "float32", fails)
     assert found.verdict == "not comparable" and "no room for float64" in found.reason
-    near, far = (parity.compare(BASE, BASE, BASE * by, "float32", fails) for by in (1.05, 1.5))
+    near, far = (parity.compare_outputs(BASE, BASE, BASE * by, "float32", fails) for by in (1.05, 1.5))
     assert far.unknown and not near.unknown  # no rounding moves numbers by half
-    assert parity.compare(BASE, BASE, BASE + 5e-4, "float32", fails).verdict == "match"  # needs none
-    assert parity.compare(BASE, BASE, NAN, "float32", fails).verdict == "differ"
+    assert parity.compare_outputs(BASE, BASE, BASE + 5e-4, "float32", fails).verdict == "match"  # needs none
+    assert parity.compare_outputs(BASE, BASE, NAN, "float32", fails).verdict == "differ"
 
 
 @pytest.mark.parametrize(("dtype", "times"), [(torch.float32, 2), (torch.float16, 4)], ids=str)
@@ -195,7 +195,9 @@ def test_small_outputs_made_zero_or_reversed_differ(scale: float) -> None:
 )
 def test_luck_of_eager_is_judged_by_moved_layers(error: float, moved: float, verdict: str) -> None:
     one = torch.tensor([1.0])
-    found = parity.compare(one, one, one + error, "bfloat16", lambda share: one.double() + (moved if share else 0))
+    found = parity.compare_outputs(
+        one, one, one + error, "bfloat16", lambda share: one.double() + (moved if share else 0)
+    )
     assert found.verdict == verdict
 
 
@@ -261,7 +263,7 @@ def test_of_250_equal_nets_of_a_format_none_differs(dtype: str) -> None:
     found = Counter()
     for seed in range(1000, 1250):
         eager, compiled, reference = small_net(seed, dtype, outputs=(1, 1, 2, 10)[seed % 4])
-        found[parity.compare(eager, eager, compiled, dtype, reference).verdict] += 1
+        found[parity.compare_outputs(eager, eager, compiled, dtype, reference).verdict] += 1
     assert found["differ"] == 0 and found["match"] >= 230
 
 
@@ -274,7 +276,7 @@ def test_25_faults_of_a_tenth_of_the_size_all_differ(dtype: str, place: slice) -
         fault.view(-1)[place] = torch.randn(40)[place]
         fault *= 0.1 * reference(0).square().mean().sqrt() / fault.square().mean().sqrt()
         wrong = (compiled + fault).to(compiled.dtype)
-        assert parity.compare(eager, eager, wrong, dtype, reference).verdict == "differ", seed
+        assert parity.compare_outputs(eager, eager, wrong, dtype, reference).verdict == "differ", seed
 
 
 WHOLE = torch.arange(6)

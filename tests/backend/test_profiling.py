@@ -29,7 +29,7 @@ def test_a_trace_without_the_gpus_work_is_refused() -> None:
     mark = {"ph": "X", "cat": "user_annotation", "name": "worth compiling: eager", "ts": 1000, "dur": 3000, "tid": 7}
     launch = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1000, "dur": 900, "tid": 7}
     with pytest.raises(RuntimeError, match="CUPTI"):
-        profiling.summary([{"ph": "M", "name": "process_name"}, mark, launch], "eager")
+        profiling.profile_of([{"ph": "M", "name": "process_name"}, mark, launch], "eager")
 
 
 def test_a_trace_of_a_real_gpu_is_summed_up(monkeypatch) -> None:
@@ -37,7 +37,7 @@ def test_a_trace_of_a_real_gpu_is_summed_up(monkeypatch) -> None:
     events = json.loads(gzip.decompress((FIXTURES / "trace_alexnet_a100.json.gz").read_bytes()))["traceEvents"]
     events.append({"ph": "X", "cat": "kernel", "name": "of the call before", "ts": 0, "dur": 1e9, "tid": 7})
     monkeypatch.setattr(profiling, "MARK", "")
-    profile = profiling.summary(events, "[param|pytorch.model.alex_net|0|0|0|measure|forward]")
+    profile = profiling.profile_of(events, "[param|pytorch.model.alex_net|0|0|0|measure|forward]")
     assert (profile.kernels, profile.busy_seconds) == (39 / 3, pytest.approx(5.282e-3 / 3, rel=1e-3))
     first = profile.longest[0]
     assert (first.name, first.launches) == ("ampere_sgemm_32x32_sliced1x4_tn", 3 / 3)
@@ -53,8 +53,8 @@ def profile_of(*kernels: tuple[str, dict[str, int]]) -> Profile:
     mark = {"ph": "X", "cat": "user_annotation", "name": "worth compiling: compiled", "ts": 0, "dur": 9e9}
     launches = [("cudaLaunchKernel", ALONE), ("cudaGraphLaunch", REPLAYED)]
     events = [mark, *({"cat": "cuda_runtime", "name": name, "args": args} for name, args in launches)]
-    events += [{"cat": "kernel", "name": name, "args": args} for name, args in kernels] * profiling.CALLS
-    return profiling.summary([{"ph": "X", "ts": 1, "dur": 1} | event for event in events], "compiled")
+    events += [{"cat": "kernel", "name": name, "args": args} for name, args in kernels] * profiling.PROFILED_CALLS
+    return profiling.profile_of([{"ph": "X", "ts": 1, "dur": 1} | event for event in events], "compiled")
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_a_first_call_comes_after_what_is_no_part_of_it(
     monkeypatch.setattr(torch_settings, "load_gpu_libraries", lambda spec, device: order.append("libraries"))
     monkeypatch.setattr(compile_model, "apply_compile", lambda model, _: order.append("compile") or model)
     monkeypatch.setattr(compile_model, "load_package", lambda _: order.append("load") or loaded[-1])
-    first_call.measure(catalog.make_spec("shapes-vit", device="cpu"), SCENE, package)
+    first_call.measure_first_call(catalog.make_spec("shapes-vit", device="cpu"), SCENE, package)
     assert order == [*before, "call"]
 
 

@@ -12,7 +12,7 @@ from demo.cli import shapes_command
 from demo.cli.main import main
 from demo.cli.shapes_command import Replay, cheapest, shapes_report
 from demo.core import catalog
-from demo.core.size_log import Size
+from demo.core.size_log import InputSize
 from demo.sweep.grid import PICTURE
 
 
@@ -42,7 +42,9 @@ def test_a_strategy_is_what_its_process_is_told(strategy: str, dynamic: str, bat
         yield SimpleNamespace(folder=str(tmp_path), send=jobs.append, **said)
 
     monkeypatch.setattr(shapes_command, "child_process", child)
-    found = shapes_command.replay(catalog.make_spec("shapes-vit"), PICTURE, (Size(3), Size(1)), strategy)
+    found = shapes_command.replay_in_process(
+        catalog.make_spec("shapes-vit"), PICTURE, (InputSize(3), InputSize(1)), strategy
+    )
     assert found == Replay(strategy, [1.0, 0.5], [True, False], 2, 1)
     (job,) = jobs
     assert job["spec"]["dynamic"] == dynamic and job["compiled"] is (strategy != "eager")
@@ -53,8 +55,8 @@ def test_every_strategy_is_a_row_of_the_json(tmp_path, monkeypatch, capsys) -> N
     log = tmp_path / "sizes.txt"
     log.write_text("3\n3\n1\n")
 
-    def made_up(spec: Any, image: Path, sizes: tuple[Size, ...], strategy: str) -> Replay:
-        assert sizes == (Size(3), Size(3), Size(1))
+    def made_up(spec: Any, image: Path, sizes: tuple[InputSize, ...], strategy: str) -> Replay:
+        assert sizes == (InputSize(3), InputSize(3), InputSize(1))
         return Replay(strategy, (0.1 if strategy == "eager" else 1.0,) * 3, (False,) * 3)
 
     monkeypatch.setattr(shapes_command, "replay", made_up)
@@ -65,11 +67,13 @@ def test_every_strategy_is_a_row_of_the_json(tmp_path, monkeypatch, capsys) -> N
 
 
 def test_a_process_that_times_the_log_answers() -> None:
-    found = shapes_command.replay(catalog.make_spec("shapes-vit", device="cpu"), PICTURE, (Size(1), Size(3)), "eager")
+    found = shapes_command.replay_in_process(
+        catalog.make_spec("shapes-vit", device="cpu"), PICTURE, (InputSize(1), InputSize(3)), "eager"
+    )
     assert len(found.seconds) == 2 and not found.failed and found.total > 0
 
 
 def test_a_process_that_ends_is_a_row(monkeypatch) -> None:
     monkeypatch.setattr(shapes_command, "MODULE", "demo.there_is_no_such_module")
-    found = shapes_command.replay(catalog.make_spec("shapes-vit"), PICTURE, (Size(1),), "eager")
+    found = shapes_command.replay_in_process(catalog.make_spec("shapes-vit"), PICTURE, (InputSize(1),), "eager")
     assert "there_is_no_such_module" in found.failed

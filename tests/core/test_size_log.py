@@ -3,24 +3,24 @@
 import pytest
 
 from demo.core.options import BadInput
-from demo.core.size_log import Size, read_log
+from demo.core.size_log import InputSize, read_log
 
 
 @pytest.mark.parametrize(
     ("text", "of_text", "sizes"),
     [
-        ("4\n\n# a comment\n1 480 640  # landscape\n", False, (Size(4), Size(1, 480, 640))),
-        ("3 128", True, (Size(3, prompt_tokens=128),)),
+        ("4\n\n# a comment\n1 480 640  # landscape\n", False, (InputSize(4), InputSize(1, 480, 640))),
+        ("3 128", True, (InputSize(3, prompt_tokens=128),)),
     ],
     ids=["pictures", "text"],
 )
-def test_a_line_is_a_call_of_its_size(text: str, of_text: bool, sizes: tuple[Size, ...]) -> None:
+def test_a_line_is_a_call_of_its_size(text: str, of_text: bool, sizes: tuple[InputSize, ...]) -> None:
     assert read_log(text, of_text) == sizes
 
 
 @pytest.mark.parametrize(("batch", "padded"), [(1, 1), (3, 4), (8, 8), (9, 16)])
 def test_a_padded_batch_is_the_next_power_of_two(batch: int, padded: int) -> None:
-    assert Size(batch, 480, 640).pad() == Size(padded, 480, 640)
+    assert InputSize(batch, 480, 640).pad() == InputSize(padded, 480, 640)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from demo.core.progress import Provisional
 from demo.core.result import RunResult
 from demo.ui import works as visitor_works
 from demo.ui.run_queue import RunQueue
-from demo.ui.tabs.events import MOST_FOLLOWING, follow
+from demo.ui.tabs.events import MOST_FOLLOWING, follow_work
 from demo.ui.works import Supervisor, VisitorRun, visitor_name
 
 OK = ok_result()
@@ -119,7 +119,7 @@ def test_an_early_answer_does_not_wait_for_the_next_update(monkeypatch) -> None:
 def test_only_the_newest_pages_follow_a_run() -> None:
     """Each holds a connection, and a browser has six to a server for all its tabs."""
     going: Any = SimpleNamespace(pages=[], watch=lambda: itertools.repeat("news"))
-    pages = [follow(going) for _ in range(MOST_FOLLOWING + 2)]
+    pages = [follow_work(going) for _ in range(MOST_FOLLOWING + 2)]
     assert [next(page, "let go") for page in pages] == ["news"] * len(pages)
     assert [next(page, "let go") for page in pages] == ["let go"] * 2 + ["news"] * MOST_FOLLOWING
 

@@ -31,7 +31,7 @@ from ..failures import with_line
 from ..workload import Batch, Workload, dtype_of, on_device
 
 FIX = "Fix it, and run it again."
-BY_NAME = "Return them as a dict by name, which its ** passes on."
+RETURN_BY_NAME = "Return them as a dict by name, which its ** passes on."
 ADD_NAMES = "Give forward a named parameter for each input: forward(self, x)."
 UNREADABLE = (pickle.UnpicklingError, SafetensorError, ValueError, EOFError, RuntimeError)
 """Errors of loaders that were given a Git LFS pointer in place of weights or JSON."""
@@ -158,7 +158,7 @@ def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
             named = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in signature.parameters.values())
             raise BadInput(
                 f"The forward of {type(model).__name__} takes {star}{argument} by position only, and inputs are given "
-                f"by name. {BY_NAME if named else ADD_NAMES}"
+                f"by name. {RETURN_BY_NAME if named else ADD_NAMES}"
             )
         batch |= value if kind is inspect.Parameter.VAR_KEYWORD else {argument: value}
     return batch

@@ -21,7 +21,7 @@ from ...core.measurement import Pair
 from ...core.options import BadInput, RunSpec
 from ...core.outputs import Predictions
 from ...core.result import FIRST_TOKEN
-from ...core.size_log import Size
+from ...core.size_log import InputSize
 from .. import compilation, effects, failures, models, timing
 from ..messages import Events
 from ..workload import Batch, Variants, Workload
@@ -128,7 +128,7 @@ class TextWorkload(Workload):
     def restorer(self) -> effects.Restorer:
         return effects.Restorer({})  # `Decoding` rewinds the cache, which is what a call changes
 
-    def batch_of(self, size: Size) -> Batch:
+    def batch_of(self, size: InputSize) -> Batch:
         """Returns the arguments of a call without a cache. Its prompt is the run's, repeated or cut to the size."""
         own = self.ids.shape[1]
         tokens = size.prompt_tokens or own

@@ -25,7 +25,7 @@ TEXT_SIZES = sizes.Size("0.6875rem", "0.75rem", "0.8125rem", "0.9375rem", "1.062
 
 # each is a pair: the colour on the light page, the colour on the dark page
 INK, PAPER, PANEL = (colours.PAGE_INK, "#f2f0ea"), (colours.PAGE_PAPER, "#0e1013"), ("#fffefb", "#16191e")
-SOFT, LINE, MUTED = (colours.PAGE_SOFT, "#1f232a"), (colours.PAGE_LINE, "#323842"), (colours.PAGE_MUTED, "#a6acb6")
+SOFT, RULE, MUTED = (colours.PAGE_SOFT, "#1f232a"), (colours.PAGE_LINE, "#323842"), (colours.PAGE_MUTED, "#a6acb6")
 FIELD, EDGE = ("#fffefb", "#0e1013"), ("#83868a", "#69707b")
 NOTHING = ("transparent", "transparent")
 COLOURS = {
@@ -40,7 +40,7 @@ COLOURS = {
     PAPER: "body_background_fill",
     PANEL: "background_fill_primary error_background_fill",
     SOFT: "background_fill_secondary color_accent_soft button_secondary_background_fill_hover",
-    LINE: "border_color_primary",
+    RULE: "border_color_primary",
     MUTED: "body_text_color_subdued",
     FIELD: (
         "input_background_fill checkbox_label_background_fill checkbox_label_text_color_selected "
@@ -53,7 +53,7 @@ COLOURS = {
 }
 """Maps (colour on the light page, colour on the dark page) to names of gradio's variables, separated by spaces."""
 
-SIZES = {
+LENGTHS = {
     "block_border_width": "0px",
     "block_label_border_width": "0px",
     "input_border_width": "1px",
@@ -85,4 +85,4 @@ def theme() -> gr.themes.Base:
     )
     light = {name: colours[0] for colours, names in COLOURS.items() for name in names.split()}
     dark = {f"{name}_dark": colours[1] for colours, names in COLOURS.items() for name in names.split()}
-    return base.set(**light, **dark, **SIZES)
+    return base.set(**light, **dark, **LENGTHS)

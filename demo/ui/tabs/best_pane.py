@@ -9,12 +9,12 @@ from markupsafe import Markup
 
 from ...core import format as fmt
 from ...present import naming
-from ...present.charts import Kind, WayLine, crossover, ladder
+from ...present.charts import WayKind, WayLine, crossover, ladder
 from ...present.figure import provenance
 from ...present.markdown import escape_markdown
 from ...present.script import change
 from ...sweep import best_words
-from ...sweep.best_table import EAGER, BestTable, WayResult
+from ...sweep.best_table import EAGER_WAY, BestTable, WayResult
 from ...sweep.best_way import MINUTES
 from ...sweep.run_grid import Timing, Waiting
 from ..desk import Desk
@@ -168,7 +168,7 @@ def _doing(going: BestSearch) -> str:
 
 def _row(row: WayResult, table: BestTable) -> dict[str, tables.Cell]:
     """Returns the cells of a row by title: bold for the winner, grey for what cannot win."""
-    style = tables.BOLD if _kind(row, table) == "winner" else tables.MUTED if row.out else ""
+    style = tables.BOLD_STYLE if _kind(row, table) == "winner" else tables.MUTED_STYLE if row.out else ""
     words = best_words.cells(row)
     numbers = {
         "speedup": row.speedup.ratio if row.speedup is not None else None,
@@ -179,7 +179,7 @@ def _row(row: WayResult, table: BestTable) -> dict[str, tables.Cell]:
     }
     cells = {
         title: tables.Cell(numbers.get(name, words[name]), words[name], style)
-        for name, title in best_words.COLUMNS.items()
+        for name, title in best_words.WAY_COLUMNS.items()
         if name != "way"
     }
     rank = tables.Cell(row.rank, str(row.rank or tables.UNKNOWN), style)
@@ -189,7 +189,7 @@ def _row(row: WayResult, table: BestTable) -> dict[str, tables.Cell]:
 
 def _crossover(table: BestTable) -> go.Figure | None:
     """Returns the chart of total time by number of calls; None for fewer than two measured ways to run the model."""
-    eager = next((row.seconds for row in table.rows if row.way.name == EAGER), None)
+    eager = next((row.seconds for row in table.rows if row.way.name == EAGER_WAY), None)
     if eager is None:
         return None
     # A way's own latency may stand beside another eager: its speed-up is what the lines can be compared by.
@@ -201,15 +201,15 @@ def _crossover(table: BestTable) -> go.Figure | None:
     return crossover(lines, _source(table))
 
 
-def _kind(row: WayResult, table: BestTable) -> Kind:
+def _kind(row: WayResult, table: BestTable) -> WayKind:
     if table.winner is not None and row.way == table.winner.way:
         return "winner"
-    return "eager" if row.way.name == EAGER else "other"
+    return "eager" if row.way.name == EAGER_WAY else "other"
 
 
 def _ladder(table: BestTable) -> go.Figure | None:
     """Returns the bar chart of the time to the first result, for each way that can win; None if no time is known."""
-    parts = best_words.PARTS
+    parts = best_words.FIRST_ANSWER_PARTS
     bars = {
         fmt.capital(best_words.name(row.way)): {word: answer.get(part, 0.0) for part, word in parts.items()}
         for row in table.rows

@@ -28,7 +28,7 @@ ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "d
 def in_words(report: Report) -> str:
     """Returns the result of a run in a few words: "2.00× faster ▲", "Out of memory"."""
     arrow = {"faster": " ▲", "slower": " ▼"}.get(report.kind or "", "")
-    return f"{fmt.capital(report.answer)}{arrow}" if report.answer else naming.status(report.result)
+    return f"{fmt.capital(report.answer)}{arrow}" if report.answer else naming.status_words(report.result)
 
 
 def conclusion(reports: Sequence[Report]) -> str:
@@ -48,7 +48,7 @@ def bars(reports: Sequence[Report]) -> dict[str, Speedup | None]:
     intervals = {}
     for letter, report, own in zip(LETTERS, reports, apart, strict=False):
         settings = [part for part in own if not all(part in parts for parts in apart)]
-        text = report.ratio or naming.status(report.result)
+        text = report.ratio or naming.status_words(report.result)
         name = "  ".join([f"<b>{letter}  {text}</b>", html.escape(" · ".join(settings), quote=False)])
         intervals[name] = report.speedup
     return intervals

@@ -26,7 +26,7 @@ LATEST: dict[str, Any] = {"trigger_mode": "always_last", **RAW}
 """`RAW`, and the last of several quick changes is always handled. Otherwise gradio may drop it."""
 
 
-def problem(title: str, message: str, remedy: str = "") -> Markup:
+def problem_card(title: str, message: str, remedy: str = "") -> Markup:
     """Returns a card that says what did not work. `remedy` is what to do."""
     return render("results.card", title, message, remedy)
 
@@ -34,8 +34,8 @@ def problem(title: str, message: str, remedy: str = "") -> Markup:
 def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
     """Returns the card for work that failed with `error`. An unexpected error has its own title instead of `title`."""
     if isinstance(error, BadInput | HistoryError):
-        return problem(title, fmt.redact(str(error)))
-    return problem(
+        return problem_card(title, fmt.redact(str(error)))
+    return problem_card(
         "Something went wrong on the server",
         "An unexpected error occurred. It is written to the server's log. Nothing you entered is lost.",
         "Press Run again. If it happens again, tell whoever runs this server.",
@@ -95,7 +95,7 @@ class WorkView:
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
             return
         ended = 0
-        for _ in follow(going):
+        for _ in follow_work(going):
             now = self._show_progress(going)
             if going.runs_ended != ended:
                 ended = going.runs_ended
@@ -116,7 +116,7 @@ class WorkView:
         return self._show_end(going)
 
 
-def follow(going: Work) -> Iterator[Any]:
+def follow_work(going: Work) -> Iterator[Any]:
     """Yields as `Work.watch` does, but ends early on a page if `MOST_FOLLOWING` newer ones follow the same work."""
     page = object()
     going.pages.append(page)

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from ...core import catalog, format as fmt, hub, limits
 from ...core.catalog import Checkpoint, scenes
-from ...core.options import FOLDS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, unused_options
+from ...core.options import OPTION_GROUPS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, unused_options
 from ...core.outputs import ImageInfo
 from ...core.result import RunResult
 from ...present import naming
@@ -48,7 +48,7 @@ MODE_NOTES = {
     "max-autotune-no-cudagraphs": "Tries many kernels, but launches them one by one: less memory than max-autotune.",
     "lite": "Keeps eager's own kernels: compiles quickly, gains little.",
 }
-FIRST = next(entry for entry in catalog.CHECKPOINTS if entry.id == catalog.DEFAULT)
+FIRST_CHECKPOINT = next(entry for entry in catalog.CHECKPOINTS if entry.id == catalog.DEFAULT)
 """The checkpoint that the form has when the page opens."""
 VIT = "google/vit-base-patch16-224"
 
@@ -84,7 +84,7 @@ def servable(picture: Path) -> str:
 def choices(task: str) -> list[tuple[str, str]]:
     """Returns the checkpoints of a task as (words, id), bundled first: ("shapes-vit · bundled", "shapes-vit")."""
     entries = sorted(catalog.for_task(task), key=lambda entry: not entry.bundled)
-    return [(f"{entry.id} · {source(entry)}", entry.id) for entry in entries]
+    return [(f"{entry.id} · {weights_source(entry)}", entry.id) for entry in entries]
 
 
 def first(task: str) -> str | None:
@@ -160,7 +160,7 @@ def picture_note(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[
     beyond = catalog.is_beyond(entry.id, _checksum(uploaded_file(image)))
     note = f"{entry.id} knows drawn shapes only: on this picture its predictions would mean nothing."
     other = catalog.find(BY_NAME[entry.task].published)
-    words = f"Use {naming.short(other.id)}, for photographs ({source(other)})" if other is not None else ""
+    words = f"Use {naming.short(other.id)}, for photographs ({weights_source(other)})" if other is not None else ""
     return gr.update(value=escape_markdown(note), visible=beyond), gr.update(value=words, visible=beyond)
 
 
@@ -177,7 +177,7 @@ def checkpoint_note(checkpoint: str) -> str:
     if entry is None:
         sentence = f"Not in the list: {checkpoint} comes from the Hub (safetensors only)."
         return "" if catalog.id_refusal(checkpoint) else escape_markdown(sentence)
-    facts = [fmt.capital(source(entry))]
+    facts = [fmt.capital(weights_source(entry))]
     if entry.parameters:
         facts.append(f"{fmt.parameters(entry.parameters)} parameters")
     if entry.task != TEXT_GENERATION:
@@ -189,7 +189,7 @@ def checkpoint_note(checkpoint: str) -> str:
     return f"{line}\n\n{escape_markdown(fmt.sentence(f'{entry.title} only{shapes}'))}"
 
 
-def source(checkpoint: Checkpoint) -> str:
+def weights_source(checkpoint: Checkpoint) -> str:
     """Returns where the weights are: 'bundled', 'in the cache', 'from the Hub', 'download about 346 MB' (float32)."""
     if not needs_download(checkpoint):
         return "bundled" if checkpoint.bundled else "in the cache"
@@ -212,7 +212,9 @@ def doubts(spec: RunSpec) -> list[str]:
     return sentences
 
 
-def forecast(expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Sequence[str], query: str) -> Markup:
+def forecast_html(
+    expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Sequence[str], query: str
+) -> Markup:
     """Returns as HTML how long a run will take, and the `doubts`, in sentences. A button copies the link `query`."""
     text, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
@@ -304,26 +306,26 @@ class Form:
     def _model_fields(self) -> None:
         self.inputs["task"] = gr.Radio(
             [(name, task) for task, name in TASK_NAMES.items()],
-            value=FIRST.task,
+            value=FIRST_CHECKPOINT.task,
             label="Task",
             elem_id="task",
             elem_classes="segmented",
         )
         with gr.Column(elem_classes="field"):
             self.inputs["checkpoint"] = gr.Dropdown(
-                choices(FIRST.task),
-                value=FIRST.id,
+                choices(FIRST_CHECKPOINT.task),
+                value=FIRST_CHECKPOINT.id,
                 label="Checkpoint",
                 info="Pick one, or type a Hub id: owner/name",
                 allow_custom_value=True,
                 elem_id="checkpoint",
             )
-            self.checkpoint_note = _note(checkpoint_note(FIRST.id), elem_id="checkpoint-note")
+            self.checkpoint_note = _note(checkpoint_note(FIRST_CHECKPOINT.id), elem_id="checkpoint-note")
 
     def _picture_fields(self) -> None:
         with gr.Column(elem_classes="field", elem_id="input-picture"):
             self.inputs["image"] = gr.Image(
-                value=str(default_picture(FIRST.id)),
+                value=str(default_picture(FIRST_CHECKPOINT.id)),
                 label="Picture",
                 sources=["upload", "clipboard"],
                 buttons=[],
@@ -390,7 +392,7 @@ class Form:
             formats, value="float32", label=OPTIONS["dtype"].label, elem_id="dtype", elem_classes="segmented"
         )
         with gr.Accordion("Advanced", open=False, elem_id="advanced") as advanced:
-            for group in FOLDS:
+            for group in OPTION_GROUPS:
                 gr.Markdown(f"### {GROUPS[group]}", elem_classes="group")
                 inputs |= {option.name: _option_field(option) for option in OPTIONS.values() if option.fold == group}
             gr.Markdown("### Find the best way", elem_classes="group")

@@ -18,13 +18,13 @@ from ...present import naming, race
 from ...present.report import Report
 from ..templates import percentage, render
 from . import links
-from .form import source
+from .form import weights_source
 
 
 def intro(checkpoint: str) -> Markup:
     """Returns what stands in the pane before the first run: the question, what Run will do, and a recorded run."""
     entry, name = catalog.find(checkpoint), naming.short(checkpoint)
-    model = f"{name}: {entry.title}, {source(entry)}" if entry is not None else f"{name}, from the Hub"
+    model = f"{name}: {entry.title}, {weights_source(entry)}" if entry is not None else f"{name}, from the Hub"
     if catalog.id_refusal(checkpoint):
         model = ""
     recorded = Report(recorded_runs()[0])
@@ -49,7 +49,7 @@ def headline(report: Report, recorded: bool = False) -> Markup:
         message, remedy = failed.message if failed else "The run gave no figures.", ""
         if failed and failed.remedy and result.status != "cancelled":
             remedy = Markup("{} {}").format(failed.remedy, links.change_links(result.spec, failed.change))
-        return render("results.card", naming.status(result), message, remedy, kicker(result), report.title)
+        return render("results.card", naming.status_words(result), message, remedy, kicker(result), report.title)
     processes = [one.figures[result.main].within.ratio for one in result.as_processes() if result.main in one.figures]
     several = processes if len(processes) > 1 else []
     within = None if several else speedup.within
@@ -87,7 +87,7 @@ def kicker(result: RunResult, recorded: bool = False) -> Markup:
 
 # ---- a run that goes on
 
-STEPS = {
+RUN_STEPS = {
     "Load": "Reading the model and its input",
     "Warm up": "First calls of the eager model",
     "Compile": "Compiling: a one-time cost on the first call",
@@ -105,7 +105,7 @@ def progress_strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
         "progress.strip",
         spec,
         progress,
-        list(STEPS),
+        list(RUN_STEPS),
         STEP_OF_PHASE.get(progress.phase, 0),
         doing(progress),
         compile_parts(progress),
@@ -115,7 +115,12 @@ def progress_strip(progress: Progress, spec: RunSpec, late: str = "") -> Markup:
     )
 
 
-PARTS = {"dynamo": "tracing", "aot_autograd": "lowering", "inductor": "code", "backend compile": "C++ or Triton"}
+COMPILE_PARTS = {
+    "dynamo": "tracing",
+    "aot_autograd": "lowering",
+    "inductor": "code",
+    "backend compile": "C++ or Triton",
+}
 """Short names of the parts of a compile, by torch's names."""
 
 
@@ -128,7 +133,7 @@ def compile_parts(progress: Progress) -> str:
     seconds: dict[str, float] = {}
     for (name, begin), (_, next_begin) in itertools.pairwise((*steps, ("", end))):
         seconds[name] = seconds.get(name, 0.0) + max(0.0, next_begin - begin)
-    parts = " · ".join(f"{PARTS.get(name, name)} {fmt.duration(taken)}" for name, taken in seconds.items())
+    parts = " · ".join(f"{COMPILE_PARTS.get(name, name)} {fmt.duration(taken)}" for name, taken in seconds.items())
     going = progress.first_seconds is None and (progress.graphs or progress.breaks)
     counted = f" Graphs so far: {progress.graphs}, breaks: {progress.breaks}." if going else ""
     return f"{fmt.capital(parts)}.{counted}"
@@ -136,7 +141,7 @@ def compile_parts(progress: Progress) -> str:
 
 def doing(progress: Progress) -> Markup:
     """Returns what the worker process is doing: "First calls of the eager model"."""
-    step = [*STEPS.values(), "Done"][STEP_OF_PHASE.get(progress.phase, 0)]
+    step = [*RUN_STEPS.values(), "Done"][STEP_OF_PHASE.get(progress.phase, 0)]
     return escape(fmt.capital(naming.worker_word(progress.code)) if progress.code else step)
 
 

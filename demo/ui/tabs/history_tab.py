@@ -122,13 +122,13 @@ class HistoryTab:
             results, kept = self._history.all(LISTED, search), self._results(selected)
             stored = self._history.count(search)
         except (BadInput, HistoryError) as error:
-            return {self.summary: tables.status(fmt.redact(str(error))), self.runs: gr.update(visible=False)}
+            return {self.summary: tables.status_line(fmt.redact(str(error))), self.runs: gr.update(visible=False)}
         summary = fmt.count(stored, "run")
         if len(results) < stored:
             summary = f"The newest {len(results)} of {stored} runs. A search finds the others."
         labels = {one.id: f"{naming.run_line(one)} · {fmt.minute(one.started_at)} UTC" for one in (*results, *kept)}
         return {
-            self.summary: tables.status(summary),
+            self.summary: tables.status_line(summary),
             self.runs: tables.update(map(row_of, results)),
             self.selected: gr.update(
                 choices=[(label, id) for id, label in labels.items()], value=[one.id for one in kept]
@@ -153,7 +153,7 @@ class HistoryTab:
         least, most = compare.MIN_COMPARED, compare.MAX_COMPARED
         results = self._results(selected) if len(selected) <= most else []
         if len(results) < least:
-            return {self.message: tables.status(f"Select {least} to {most} runs to compare.")}
+            return {self.message: tables.status_line(f"Select {least} to {most} runs to compare.")}
         reports = list(map(Report, results))
         return {
             self.compared: gr.update(visible=True),
@@ -175,7 +175,7 @@ class HistoryTab:
         updates = self._compare(ids) if ids else {}
         if self.compared not in updates:
             missing = "The runs that this link compares are not all stored here." if ids else ""
-            updates = self._clear_comparison() | {self.message: tables.status(missing)}
+            updates = self._clear_comparison() | {self.message: tables.status_line(missing)}
         return updates
 
     # ---- export and deletion
@@ -187,14 +187,14 @@ class HistoryTab:
         message = f"{fmt.count(len(results), 'run')} written to {name}."
         if not selected and (found := self._history.count(search)) > MAX_AT_ONCE:
             message += f" They are the newest of {found}; on the command line, history export writes all."
-        return tables.file(export.to_bytes(results, format), name), tables.status(message)
+        return tables.download_file(export.to_bytes(results, format), name), tables.status_line(message)
 
     def _delete(self, selected: list[str], search: str) -> dict[Any, Any]:
         """Deletes the selected runs. `selected` is [] if the visitor did not confirm."""
         deleted = self._history.delete(_each_once(selected)) if selected and self._may_delete else 0
         if not deleted:
-            return {self.message: tables.status("No run was deleted.")}
-        message = tables.status(f"{fmt.capital(fmt.count(deleted, 'run'))} deleted.")
+            return {self.message: tables.status_line("No run was deleted.")}
+        message = tables.status_line(f"{fmt.capital(fmt.count(deleted, 'run'))} deleted.")
         return self._clear_comparison() | self._show(search, []) | {self.message: message}
 
     def _results(self, ids: Iterable[str]) -> list[RunResult]:
@@ -222,7 +222,7 @@ def row_of(result: RunResult) -> dict[str, Any]:
         "Settings": naming.run_settings(result),
         "Result": tables.verdict_cell(report, word := compare.in_words(report), word),
         "Interval, 95 %": tables.Cell(ratio, ends),
-        **tables.latencies(result),
+        **tables.latency_cells(result),
         "Started (UTC)": fmt.minute(result.started_at),
         "Machine": naming.where(result),
         "Id": result.id,

@@ -23,8 +23,8 @@ from .form import TASK_NAMES
 ALL = ""
 """The value of a drop-down list that does not filter."""
 LISTS = {"subset": "Table", "gpu": "GPU", "batch_size": "Batch size", "task": "Task"}
-FIRST = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL}
-EXPORTS = {"csv": published.to_csv, "json": published.to_json}
+FIRST_FILTERS = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": ALL}
+EXPORTS = {"csv": published.to_csv, "json": published.rows_as_json}
 
 
 class PublishedTab:
@@ -35,7 +35,9 @@ class PublishedTab:
             gr.Markdown("## What the Transformers guide published, and what this project measured")
             with gr.Row(elem_id="published-filters", equal_height=False):
                 self.lists = {
-                    column: gr.Dropdown([(FIRST[column],) * 2], value=FIRST[column], label=text, min_width=120)
+                    column: gr.Dropdown(
+                        [(FIRST_FILTERS[column],) * 2], value=FIRST_FILTERS[column], label=text, min_width=120
+                    )
                     for column, text in LISTS.items()
                 }
             self.scope = gr.Markdown("", elem_id="published-scope")
@@ -77,26 +79,26 @@ class PublishedTab:
         """
         if query:
             address = links.read_query(query)
-            wanted = {name: address.get(f"published_{name}", value) for name, value in FIRST.items()}
+            wanted = {name: address.get(f"published_{name}", value) for name, value in FIRST_FILTERS.items()}
         else:
-            wanted = dict(zip(FIRST, held, strict=True))
+            wanted = dict(zip(FIRST_FILTERS, held, strict=True))
         every = published.all_rows()
         choices = _choices(every, wanted["subset"])
         chosen = {name: value if value in dict(choices[name]).values() else ALL for name, value in wanted.items()}
         rows, setting = published.select(every, **chosen), attrgetter("subset", "gpu", "batch_size")
         alike = [row for row in rows if setting(row) == setting(rows[0])]  # one chart can show them
         subset = published.select(every, rows[0].subset, task=chosen["task"]) if rows else []
-        in_address = {f"published_{name}": value for name, value in chosen.items() if value != FIRST[name]}
+        in_address = {f"published_{name}": value for name, value in chosen.items() if value != FIRST_FILTERS[name]}
         return {
             self.query: urlencode(in_address),
             **{one: gr.update(choices=choices[name], value=chosen[name]) for name, one in self.lists.items()},
-            self.scope: tables.status(_scope(rows, len(alike))),
+            self.scope: tables.status_line(_scope(rows, len(alike))),
             self.durations: tables.plot(charts.durations(alike)),
             self.by_batch: tables.plot(charts.by_batch(subset)),
             self.table: _table(rows),
             self.rows: tuple(rows),
             **{
-                self.exports[kind]: tables.file(write(rows).encode(), f"worth-compiling-published.{kind}")
+                self.exports[kind]: tables.download_file(write(rows).encode(), f"worth-compiling-published.{kind}")
                 for kind, write in EXPORTS.items()
             },
         }
@@ -110,7 +112,7 @@ class PublishedTab:
         try:
             return query_of(row), gr.skip()
         except BadInput as refused:
-            return "", tables.status(f"This row cannot be run here. {refused}")
+            return "", tables.status_line(f"This row cannot be run here. {refused}")
 
 
 def _scope(rows: Sequence[PublishedRow], drawn: int) -> str:
@@ -156,9 +158,9 @@ def _line(row: PublishedRow) -> dict[str, Any]:
         "Model": tables.bold(model),
         "GPU": row.gpu,
         "Batch": row.batch_size,
-        "Eager, ms": tables.milliseconds(row.eager_seconds, OOM),
-        "Compiled, ms": tables.milliseconds(row.compiled_seconds, OOM),
-        "Speed-up": tables.Cell(row.speedup, speedup, tables.BOLD),
+        "Eager, ms": tables.milliseconds_cell(row.eager_seconds, OOM),
+        "Compiled, ms": tables.milliseconds_cell(row.compiled_seconds, OOM),
+        "Speed-up": tables.Cell(row.speedup, speedup, tables.BOLD_STYLE),
         "torch": row.torch,
         "Mode": row.mode,
         "Number format": row.dtype or "float32",

@@ -13,7 +13,7 @@ from ...core.outputs import ImageInfo, Predictions
 from ...core.result import RunResult
 from ...core.result_json import to_json
 from ...present import charts, details, markdown, naming, pictures, png, race
-from ...present.pictures import VARIANTS, Variant
+from ...present.pictures import VARIANTS, VariantName
 from ...present.report import Report
 from ...present.script import change, needs_folder, script, script_refusal
 from ...runs.ongoing import Files
@@ -33,7 +33,7 @@ FILES = {
 }
 """The words on each button, and the end of the file's name; '' for a file that the run has written, with its name."""
 RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
-NO_PICTURE = "The picture of this result cannot be drawn again."
+CANNOT_DRAW = "The picture of this result cannot be drawn again."
 NO_DIFFERENCE = "There is no difference to draw."
 
 
@@ -172,7 +172,7 @@ class ResultPane:
                 content = json.dumps(to_json(result), allow_nan=False, indent=2).encode()
             case _:
                 content = script(report).encode()
-        return tables.file(content, name + FILES[kind][1])
+        return tables.download_file(content, name + FILES[kind][1])
 
 
 def code_to_copy(**settings: Any) -> gr.Code:
@@ -225,7 +225,7 @@ class Outputs:
             try:
                 values |= self._pictures(result.image, seen)
             except (ValueError, ArithmeticError):  # a damaged stored result: its other parts are still shown
-                words.append(NO_PICTURE)
+                words.append(CANNOT_DRAW)
             if self.slider in values and self.difference not in values:
                 words.append(NO_DIFFERENCE)
         elif result.status == "ok" and result.spec.weights == "random":
@@ -276,7 +276,7 @@ class Outputs:
         return values | ({self.difference: _annotation(difference)} if difference is not None else {})
 
 
-def _of_each(component: Any, **settings: Any) -> dict[Variant, Any]:
+def _of_each(component: Any, **settings: Any) -> dict[VariantName, Any]:
     return {
         variant: component(
             label=variant.capitalize(), visible=False, elem_classes=[variant, component.__name__.lower()], **settings

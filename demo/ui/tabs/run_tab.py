@@ -27,8 +27,8 @@ from ..look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from ..templates import render
 from ..works import VisitorRun, WaitingForQuiet, Work, result_or_error, visitor_name
 from . import form as forms, links, tables
-from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates, WorkView, error_card, follow, problem
-from .form import FIRST
+from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates, WorkView, error_card, follow_work, problem_card
+from .form import FIRST_CHECKPOINT
 from .headline import headline, intro, progress_strip, recorded_runs
 from .result_pane import ResultPane
 
@@ -41,10 +41,10 @@ WAITING = (
 )
 WAITING_FOR_QUIET = "The run starts by itself when they leave it alone, or after five minutes. Cancel to give up."
 LATER_START = "The answer stands. Measuring how long the next start takes …"
-LATE = "This takes longer than announced. Key S stops it and shows the recorded answer."
+LATE_HINT = "This takes longer than announced. Key S stops it and shows the recorded answer."
 DRAWING_SECONDS = race.PLAYED_SECONDS + 3.0
 """How long the animation of a new page keeps the browser busy. The browser may run on this machine."""
-AGAIN = "again"
+RETURN_KEY = "again"
 """The name in the address of a page that comes back to the run that it followed, as `events.js` has it."""
 MAX_RUNS = 100
 """The most stored runs that a forecast reads. `History` keeps them in memory, so a forecast is quick."""
@@ -131,7 +131,7 @@ class RunTab(WorkView):
 
     def _wait(self, request: gr.Request, going: Work | None) -> Iterator[Updates]:
         # waits for the end of a work whose provisional result is shown
-        for _ in follow(going) if going is not None and isinstance(going.doing, Provisional) else ():
+        for _ in follow_work(going) if going is not None and isinstance(going.doing, Provisional) else ():
             yield {self.work_shown: gr.skip()}  # gradio looks for a closed page
         yield {self.work_shown: gr.skip()}
 
@@ -183,9 +183,9 @@ class RunTab(WorkView):
         query, spec, stored = links.query(spec), on_machine(spec, machine), self._stored_runs()
         if problem_here := refusal(spec, machine):
             return render("results.no_forecast", problem_here)
-        expected = forecast.forecast(spec, checkpoint, forecast.on_this_machine(stored, machine, spec.device))
+        expected = forecast.forecast_run(spec, checkpoint, forecast.on_this_machine(stored, machine, spec.device))
         doubts = [forecast.memory_doubt(spec, checkpoint, stored, machine), *forms.doubts(spec)]
-        return forms.forecast(expected, checkpoint, list(filter(None, doubts)), query)
+        return forms.forecast_html(expected, checkpoint, list(filter(None, doubts)), query)
 
     def _here(self, spec: RunSpec) -> tuple[RunSpec, list[RunResult]]:
         """Returns `spec` as it runs on this machine, and the stored runs on its device here, newest first."""
@@ -209,7 +209,7 @@ class RunTab(WorkView):
         checkpoint.
         """
         machine, model = self._desk.runner.machine, forms.VIT
-        changed = checkpoint != FIRST.id or has_run or "checkpoint" in request.query_params
+        changed = checkpoint != FIRST_CHECKPOINT.id or has_run or "checkpoint" in request.query_params
         if changed or machine is None or machine.gpu is None or not hub.can_load(model):
             return gr.skip(), gr.skip()
         return model, forms.picture_for(model, image)
@@ -233,7 +233,7 @@ class RunTab(WorkView):
     def _visitor_run(self, name: str, values: tuple[Any, ...], when_quiet: bool = False) -> VisitorRun:
         spec, image = forms.spec_and_picture(self.form.by_name(values))
         here, earlier = self._here(spec)
-        expected = forecast.forecast(here, catalog.find(spec.checkpoint), earlier)
+        expected = forecast.forecast_run(here, catalog.find(spec.checkpoint), earlier)
         return VisitorRun(
             self._desk.runner,
             self._desk.queue,
@@ -276,7 +276,7 @@ class RunTab(WorkView):
         run = latest_answer(*self._here(spec))
         if run is None:
             sentence = "No answer of these settings is stored on this machine, and none was recorded on another one."
-            return self.pane.show_refusal(problem("Nothing recorded", sentence, "Press R to run it."))
+            return self.pane.show_refusal(problem_card("Nothing recorded", sentence, "Press R to run it."))
         return self._show_recorded_run(run, work)
 
     def _show_recorded_run(self, run: RunResult, work: Work | None = None) -> Updates:
@@ -311,7 +311,7 @@ class RunTab(WorkView):
                 html = render("progress.waiting", busy, WAITING_FOR_QUIET)
             case doing:
                 late = job.expected_seconds is not None and doing.elapsed_seconds > job.expected_seconds
-                html = progress_strip(doing, job.spec, LATE if late and job.recorded else "")
+                html = progress_strip(doing, job.spec, LATE_HINT if late and job.recorded else "")
         return {self.pane.live: html}
 
     def _show_end(self, job: VisitorRun) -> Updates:
@@ -328,7 +328,7 @@ class RunTab(WorkView):
                     ready[self.form.run_when_quiet] = gr.update(interactive=True, visible=True)
                 return ready | updates | {self.shown_id: result.id if stored else ""}
             case None:
-                card = problem("Cancelled", "You left the queue.")
+                card = problem_card("Cancelled", "You left the queue.")
             case _:
                 card = error_card(result)
         return ready | self.pane.show_refusal(card)
@@ -353,12 +353,12 @@ class RunTab(WorkView):
         work = self.work_of(request, visitor)
         if id := query.get(links.RUN):
             return updates | self.open(id, work)
-        if isinstance(work, VisitorRun) and (AGAIN in query or not (work.ended and work.delivered)):
+        if isinstance(work, VisitorRun) and (RETURN_KEY in query or not (work.ended and work.delivered)):
             updates |= self._show_start(work)
             return updates | links.fill_form(form, work.spec) | form.with_picture(work.image)
-        spec = result_or_error(lambda: links.spec_of(query, FIRST.id))
+        spec = result_or_error(lambda: links.spec_of(query, FIRST_CHECKPOINT.id))
         if isinstance(spec, Exception):
-            card = problem("The link cannot be followed", str(spec), "Choose the settings in the form.")
+            card = problem_card("The link cannot be followed", str(spec), "Choose the settings in the form.")
             return updates | {self.has_run: True} | self.pane.only(card)
         if spec is None:
             return updates
@@ -375,7 +375,7 @@ class RunTab(WorkView):
         if isinstance(result, RunResult):
             return self._show_stored_run(result, work)
         missing = f"No stored run has the id {id!r}. It was deleted, or it is stored on another machine."
-        card = problem("Run not found", missing, "The History tab lists the runs that are here.")
+        card = problem_card("Run not found", missing, "The History tab lists the runs that are here.")
         card = error_card(result, title="This run cannot be read") if result is not None else card
         return {self.has_run: True, self.shown_id: ""} | self.pane.only(card)
 
@@ -395,7 +395,7 @@ class RunTab(WorkView):
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
             sentence = "A run of yours is going on and has the stage. Open this one when it has ended."
-            return {message: tables.status(sentence), self.row_run_id: ""}
+            return {message: tables.status_line(sentence), self.row_run_id: ""}
         updates = self.open(id, work)
         opened = {self.row_run_id: updates[self.shown_id], message: ""}
         return updates | opened | {tabs: gr.update(selected="run")}

@@ -137,7 +137,7 @@ def _row(going: PreFlight, place: int) -> tuple[str, str, str]:
     if (result := cell.result) is not None:
         report = Report(result)
         if report.kind is None:
-            return name, "failed", naming.status(result)
+            return name, "failed", naming.status_words(result)
         facts = [report.answer, f"a run takes {fmt.rounded_duration(result.elapsed_seconds)}"]
         warm = result.compilation.known_costs.get("warm") if result.compilation is not None else None
         if warm is not None:

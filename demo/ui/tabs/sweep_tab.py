@@ -148,7 +148,7 @@ class SweepTab(WorkView):
         try:
             sweep = self._sweep(values)
         except (BadInput, HistoryError) as refused:
-            return tables.status(fmt.redact(str(refused)))
+            return tables.status_line(fmt.redact(str(refused)))
         missing, forecast = downloads(sweep.cells), sweep.forecast()
         stored = sum(cell.done for cell in sweep.cells)
         lines = [f"**Cells: {len(sweep.cells)}. Stored already: {stored}. To run: {forecast.cells}.**"]
@@ -226,7 +226,7 @@ class SweepTab(WorkView):
     def _open(self, visitor: str | None, event: gr.SelectData, request: gr.Request) -> dict[Any, Any]:
         id = event.row_value[-1]
         if not id:
-            none = tables.status("This cell has no run to open.")
+            none = tables.status_line("This cell has no run to open.")
             return {self.message: none, self._run_tab.row_run_id: ""}
         return self._run_tab.open_from(self.tabs, self.message, id, request, visitor)
 
@@ -262,7 +262,7 @@ def _row(cell: GridRun) -> dict[str, Any]:
         "Mode": spec.mode,
         "Number format": spec.dtype,
         "Result": tables.verdict_cell(report, ratio, cell.value or tables.UNKNOWN),
-        **tables.latencies(result),
+        **tables.latency_cells(result),
         "State": "refused" if cell.refused else state,
         "Id": result.id if result is not None else "",
     }
@@ -277,4 +277,4 @@ def _file(cells: Sequence[GridRun], ending: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"sweep{ending}"
         write_table(path, cells)
-        return tables.file(path.read_bytes(), path.name)
+        return tables.download_file(path.read_bytes(), path.name)

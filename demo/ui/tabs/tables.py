@@ -13,7 +13,7 @@ from ...core.result import RunResult
 from ...present.report import Report
 
 UNKNOWN = "–"
-BOLD, MUTED = "font-weight: 700", "color: var(--muted)"
+BOLD_STYLE, MUTED_STYLE = "font-weight: 700", "color: var(--muted)"
 VERDICT_STYLES = {
     "faster": "background: color-mix(in srgb, var(--compiled) 25%, var(--panel))",
     "slower": "background: color-mix(in srgb, var(--eager) 35%, var(--panel))",
@@ -29,7 +29,7 @@ class Cell(NamedTuple):
 
 
 def bold(text: str) -> Cell:
-    return Cell(text, text, BOLD)
+    return Cell(text, text, BOLD_STYLE)
 
 
 def make_table(elem_id: str, label: str, max_height: int = 640, **more: Any) -> gr.Dataframe:
@@ -72,7 +72,7 @@ def plot(figure: Any) -> dict[str, Any]:
     return gr.update(value=figure, visible=figure is not None)
 
 
-def file(content: bytes, name: str) -> str:
+def download_file(content: bytes, name: str) -> str:
     """Writes a file into the folder from which gradio serves, and returns its path."""
     return save_bytes_to_cache(content, name, get_upload_folder())
 
@@ -83,16 +83,16 @@ def verdict_cell(report: Report | None, value: Any, text: str) -> Cell:
     return Cell(value, text, VERDICT_STYLES.get(kind or "", ""))
 
 
-def latencies(result: RunResult | None) -> dict[str, Cell]:
+def latency_cells(result: RunResult | None) -> dict[str, Cell]:
     """Returns the cells with a run's latencies, by title."""
     seconds = result.latencies if result is not None else {}
     return {
-        "Eager, ms": milliseconds(seconds.get("eager")),
-        "Compiled, ms": milliseconds(seconds.get("compiled")),
+        "Eager, ms": milliseconds_cell(seconds.get("eager")),
+        "Compiled, ms": milliseconds_cell(seconds.get("compiled")),
     }
 
 
-def milliseconds(seconds: float | None, unknown: str = UNKNOWN) -> Cell:
+def milliseconds_cell(seconds: float | None, unknown: str = UNKNOWN) -> Cell:
     """Returns a cell that shows a time in milliseconds, or `unknown` for None."""
     if seconds is None:
         return Cell(None, unknown)
@@ -100,6 +100,6 @@ def milliseconds(seconds: float | None, unknown: str = UNKNOWN) -> Cell:
     return Cell(value, f"{value:.3f}")
 
 
-def status(sentence: str) -> str:
+def status_line(sentence: str) -> str:
     """Returns a sentence as HTML that screen readers read out at once; '' for ''."""
     return f'<p role="status">{escape(sentence)}</p>' if sentence else ""

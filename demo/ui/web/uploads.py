@@ -19,7 +19,7 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 MOST_FILES = 10
 """The most files of one upload. A page sends one."""
-FIELD = "files"
+UPLOAD_FIELD = "files"
 """The only form field of an upload."""
 
 
@@ -31,8 +31,8 @@ class UploadParser(gradio.route_utils.GradioMultiPartParser):
 
     def on_headers_finished(self) -> None:
         super().on_headers_finished()
-        if self._current_part.field_name != FIELD or self._current_part.file is None:
-            raise MultiPartException(f'An upload has files only, each in a form field with the name "{FIELD}".')
+        if self._current_part.field_name != UPLOAD_FIELD or self._current_part.file is None:
+            raise MultiPartException(f'An upload has files only, each in a form field with the name "{UPLOAD_FIELD}".')
 
     async def parse(self) -> Any:
         try:

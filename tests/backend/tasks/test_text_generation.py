@@ -149,7 +149,7 @@ def test_another_token_counts_in_float32_only(dtype: str, token: int, verdict: s
     eager, compiled = (Predictions(token_ids=(1, 2, 3, last)) for last in (4, token))
     assert agreement(eager, compiled) == {"same_tokens": 1.0 if token == 4 else 0.75}
     outputs = {"logits": torch.ones(4, 8)}
-    found = parity.compare(outputs, outputs, outputs, dtype, None, {}, fault(eager, compiled))
+    found = parity.compare_outputs(outputs, outputs, outputs, dtype, None, {}, fault(eager, compiled))
     assert found.verdict == verdict
     assert ("part at token 4 of 4" in found.reason) == (verdict == "differ")
 

@@ -16,7 +16,7 @@ from demo.core.result import Failure
 from demo.core.stats import Interval
 from demo.present.report import Report
 from demo.ui.tabs import tables
-from demo.ui.tabs.events import problem
+from demo.ui.tabs.events import problem_card
 from demo.ui.tabs.headline import compile_parts, doing, headline, intro, progress_strip, ruler
 
 TEMPLATES = Path(__file__).parents[3] / "demo" / "ui" / "templates"
@@ -42,10 +42,10 @@ def test_texts_from_outside_cannot_become_html() -> None:
     pieces = [
         headline(Report(result)),
         headline(Report(failed)),
-        problem("This cannot be run", HOSTILE, HOSTILE),
+        problem_card("This cannot be run", HOSTILE, HOSTILE),
         intro(HOSTILE),
         progress_strip(Progress(HOSTILE, 0.5, 1.0, code=HOSTILE), spec),
-        tables.status(HOSTILE),
+        tables.status_line(HOSTILE),
     ]
     assert not any(re.search(r"<img src=x|<script", piece) for piece in pieces)
 

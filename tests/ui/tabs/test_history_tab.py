@@ -109,7 +109,7 @@ def test_runs_are_compared_oldest_first(page: Page) -> None:
 
 @pytest.mark.parametrize("selected", ["", "slower", "slower gone", f"slower {FAST.id} a b c"])
 def test_no_other_number_of_runs_is_compared(page: Page, selected: str) -> None:
-    message = tables.status("Select 2 to 4 runs to compare.")
+    message = tables.status_line("Select 2 to 4 runs to compare.")
     assert compare(page, *selected.split()) == {page.history_tab.message: message}
 
 
@@ -168,7 +168,7 @@ def test_deleted_runs_are_gone(page: Page, history: History) -> None:
     assert "1 run deleted." in updates[tab.message]
     assert [row[-1] for row in shown(updates[tab.runs])] == [FAILED.id, FAST.id]
     assert updates[tab.selected]["value"] == [] and history.get("slower") is None
-    assert delete(page, []) == {tab.message: tables.status("No run was deleted.")}
+    assert delete(page, []) == {tab.message: tables.status_line("No run was deleted.")}
 
 
 def test_on_a_space_nothing_can_be_deleted(history: History, monkeypatch) -> None:

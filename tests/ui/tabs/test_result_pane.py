@@ -42,7 +42,7 @@ from demo.store.history import History
 from demo.tasks.image_segmentation import difference
 from demo.ui.page import Page
 from demo.ui.tabs import form
-from demo.ui.tabs.result_pane import NO_DIFFERENCE, NO_PICTURE, RANDOM_WEIGHTS, Outputs
+from demo.ui.tabs.result_pane import CANNOT_DRAW, NO_DIFFERENCE, RANDOM_WEIGHTS, Outputs
 
 
 def file_of(page: Page, updates: dict[Any, Any], name: str = "trace") -> dict[str, Any]:
@@ -247,7 +247,7 @@ IMAGE = ImageInfo("scene.png", 320, 240, "00" * 32, encode_preview(Image.new("RG
 def test_a_damaged_mask_costs_the_pictures_alone(mask: str, outputs: Outputs) -> None:
     seen = Predictions(segments=(Segment("circle", None, 0.25, mask),))
     result = ok_result(image=IMAGE, predictions={"eager": seen, "compiled": seen})
-    assert visible(outputs, result) == {} and NO_PICTURE in outputs.show(Report(result))[outputs.words]
+    assert visible(outputs, result) == {} and CANNOT_DRAW in outputs.show(Report(result))[outputs.words]
     assert "cannot be read" in difference(seen, seen)
 
 
