@@ -181,7 +181,7 @@ def of_checkpoint(checkpoint: str, damaged: bool) -> tuple[str, str] | None:
     else:
         try:  # a file of the cache is what was sent, so only the names are looked at
             timeout = huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT
-            names = [one.rfilename for one in huggingface_hub.model_info(checkpoint, timeout=timeout).siblings or []]
+            names = [file.rfilename for file in huggingface_hub.model_info(checkpoint, timeout=timeout).siblings or []]
         except Exception:  # this only explains a failure that is reported anyway
             return None
 

@@ -43,8 +43,9 @@ def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[C
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
         """Returns each tensor's address and its version, a count that grows when the tensor is written to."""
-        numbers = [one for one in outputs if one.layout == torch.strided and one.numel()]  # empty ones have no address
-        return [(one.data_ptr(), one.is_inference() or one._version) for one in numbers]
+        dense = (tensor for tensor in outputs if tensor.layout == torch.strided)
+        numbers = [tensor for tensor in dense if tensor.numel()]  # empty ones have no address
+        return [(tensor.data_ptr(), tensor.is_inference() or tensor._version) for tensor in numbers]
 
     repeated, lazy = [], []
     for name, variant in variants.by_name.items():
@@ -91,7 +92,7 @@ class _Subnormals(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        self.count += _count_subnormal([one for one in pytree.tree_leaves(out) if isinstance(one, torch.Tensor)])
+        self.count += _count_subnormal([leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)])
         return out
 
 

@@ -124,13 +124,17 @@ class CompileLog:
     def recompiles(self) -> tuple[GraphBreak, ...]:
         """Functions that dynamo compiled again, each with the guard (a condition on its inputs) that failed."""
         compiles = get_compilation_metrics()
-        return tuple(_place(one, _guard(one.recompile_reason)) for one in compiles if one.recompile_reason)
+        return tuple(
+            _place(metrics, _guard(metrics.recompile_reason)) for metrics in compiles if metrics.recompile_reason
+        )
 
     @property
     def fallbacks(self) -> tuple[GraphBreak, ...]:
         """Functions that dynamo left to eager, because it could not compile them or compiled them too often."""
-        failed = [one for one in get_compilation_metrics() if one.fail_type is not None]
-        return tuple(dict.fromkeys(_place(one, one.fail_reason or one.fail_type or "") for one in failed))
+        failed = [metrics for metrics in get_compilation_metrics() if metrics.fail_type is not None]
+        return tuple(
+            dict.fromkeys(_place(metrics, metrics.fail_reason or metrics.fail_type or "") for metrics in failed)
+        )
 
     def cost(self, first_call_seconds: float) -> CompileCost:
         """Returns the seconds of the first call by compile step. "first run" is the time that no step took."""
@@ -248,7 +252,11 @@ def _guard(recompile_reason: str) -> str:
 def _place(metrics: CompilationMetrics, reason: str) -> GraphBreak:
     if metrics.co_name is None:  # at the limit of recompiles (id 0/8): an earlier compile (0/1) has the name
         function = f"{metrics.compile_id}".partition("/")[0] + "/"
-        named = (one for one in get_compilation_metrics() if one.co_name and f"{one.compile_id}".startswith(function))
+        named = (
+            metrics
+            for metrics in get_compilation_metrics()
+            if metrics.co_name and str(metrics.compile_id).startswith(function)
+        )
         metrics = next(named, metrics)
     location = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
     return GraphBreak(reason.strip().partition("\n")[0], location)

@@ -144,10 +144,10 @@ def observe(model: Any, restorer: Restorer, call: Callable[[], Any]) -> Effects:
     inputs = restorer.changed_inputs()
     restorer.needed = bool(inputs)
     restorer.restore()
-    slots, marks = list(_slots(model)), {name: _mark(one) for name, one in model.named_parameters()}
+    slots, marks = list(_slots(model)), {name: _mark(weight) for name, weight in model.named_parameters()}
     outputs, first = _trace_call(model, call, SEED, inputs=restorer.batch)
     changed = [slot for slot in slots if slot.changed]
-    weights = [name for name, one in model.named_parameters() if _mark(one) != marks.get(name)]
+    weights = [name for name, weight in model.named_parameters() if _mark(weight) != marks.get(name)]
     state = tuple(dict.fromkeys((*(slot.name for slot in changed), *weights)))
     if weights or any(slot.copy is not None for slot in changed):
         # Numbers alone are left: a model that counts its calls is compiled again for them, and its run says so.
@@ -208,14 +208,14 @@ def _trace_call(model: Any, call: Callable[[], Any], seed: int, inputs: Any) -> 
         undo.enter_context(mock.patch.object(np.random, "seed", lambda *_, **__: seed_numpy(next(trace.seeds))))
         undo.enter_context(mock.patch.object(np.random, "default_rng", seeded_rng))
         torch.manual_seed(seed)
-        before = [pickle.dumps(one) for one in generators]
+        before = [pickle.dumps(generator) for generator in generators]
         with (
             mock.patch.object(random, "Random", with_own_seed(random.Random)),  # here alone: it would not be pickled
             mock.patch.object(np.random, "RandomState", with_own_seed(np.random.RandomState)),
             trace,
         ):
-            outputs = [one.clone() for one in tensors(call())]
-        trace.drew |= before != [pickle.dumps(one) for one in generators]
+            outputs = [tensor.clone() for tensor in tensors(call())]
+        trace.drew |= before != [pickle.dumps(generator) for generator in generators]
     return outputs, trace
 
 
@@ -230,7 +230,7 @@ class _Trace(TorchDispatchMode):
         super().__init__()
         self.seeds = count(seed)
         self.drew = self.computed = False
-        self._origins: dict[int, int] = {one.untyped_storage().data_ptr(): 0 for one in inputs}
+        self._origins: dict[int, int] = {tensor.untyped_storage().data_ptr(): 0 for tensor in inputs}
         """By a storage's address, that of the storage it is a copy of; 0 for inputs and for new numbers."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -243,7 +243,9 @@ class _Trace(TorchDispatchMode):
             generator.manual_seed(next(self.seeds))
         before = [generator.get_state() for generator in generators]
         out = func(*args, **kwargs)
-        self.drew |= any(not torch.equal(one.get_state(), was) for one, was in zip(generators, before, strict=True))
+        self.drew |= any(
+            not torch.equal(generator.get_state(), was) for generator, was in zip(generators, before, strict=True)
+        )
         self._note(func, args, out)
         return out
 
@@ -261,7 +263,7 @@ class _Trace(TorchDispatchMode):
 
     def copied(self, outputs: Any) -> bool:
         """Returns whether all `outputs`, clones of what the call returned, are copies of tensors that still exist."""
-        origins = {self._origins.get(one.untyped_storage().data_ptr(), 0) for one in _strided_tensors(outputs)}
+        origins = {self._origins.get(tensor.untyped_storage().data_ptr(), 0) for tensor in _strided_tensors(outputs)}
         return bool(origins) and 0 not in origins and origins <= live_storages().keys()
 
 
@@ -281,9 +283,11 @@ def growth_per_call(call: Callable[[], Any]) -> int:
 
 def live_storages() -> dict[int, int]:
     """Returns the bytes of each storage that a tensor in this process holds, by the storage's address."""
-    tensors = [one for one in gc.get_objects() if issubclass(type(one), torch.Tensor) and one.layout == torch.strided]
-    storages = [one.untyped_storage() for one in tensors if type(one) in PLAIN]
-    return {one.data_ptr(): one.nbytes() for one in storages}
+    alive = (tensor for tensor in gc.get_objects() if issubclass(type(tensor), torch.Tensor))
+    storages = [
+        tensor.untyped_storage() for tensor in alive if tensor.layout == torch.strided and type(tensor) in PLAIN
+    ]
+    return {storage.data_ptr(): storage.nbytes() for storage in storages}
 
 
 def _slots(model: Any) -> Iterator[Slot]:
@@ -330,7 +334,7 @@ def _generators(model: Any) -> list[Any]:
         found += vars(module).values()
         found += getattr(type(module).forward, "__globals__", {}).values()
     kinds = (random.Random, np.random.Generator, np.random.RandomState)
-    return list({id(one): one for one in found if isinstance(one, kinds)}.values())
+    return list({id(generator): generator for generator in found if isinstance(generator, kinds)}.values())
 
 
 def _torch_generators(own: torch.Generator | None) -> list[torch.Generator]:
@@ -353,7 +357,7 @@ def tensors(nested: Any) -> list[torch.Tensor]:
 
 def _strided_tensors(nested: Any) -> list[torch.Tensor]:
     leaves = pytree.tree_leaves(nested)
-    return [one for one in leaves if isinstance(one, torch.Tensor) and one.layout == torch.strided]
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided]
 
 
 def _same(one: Any, other: Any) -> bool:

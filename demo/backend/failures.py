@@ -64,7 +64,7 @@ def with_line(error: BaseException, file: Path) -> str:
         return f"SyntaxError: {error.msg} ({Path(error.filename or file).name}{line})"
     # TorchScript's messages begin with its own traceback, or with an empty line, and end with what failed.
     inner = INNER_ERROR.findall(str(error)) if "TorchScript" in str(error) else []
-    first = next((line for one in (*inner[-1:], *str(error).splitlines()) if (line := one.strip())), "")
+    first = next((line for text in (*inner[-1:], *str(error).splitlines()) if (line := text.strip())), "")
     lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == str(file)]
     place = f" ({file.name}, line {lines[-1]})" if lines else ""
     return f"{type(error).__name__}{f': {first[:200]}' if first else ''}{place}"
@@ -108,7 +108,8 @@ def _half_format(spec: RunSpec) -> str:
 
 def nothing_done(said: Sequence[Caveat]) -> Failure:
     """Returns the failure of a run in which nothing was compiled or computed. `said`: the caveats that say so."""
-    first = next((one for one in said if one.key != "no_graph"), said[0])  # what computes nothing has no graph either
+    # What computes nothing has no graph either.
+    first = next((caveat for caveat in said if caveat.key != "no_graph"), said[0])
     what = "compiled" if first.key == "no_graph" else "computed"
     return Failure("time", f"Nothing was {what}, so there is no speed-up. {first}", "")
 
@@ -162,7 +163,7 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
     other, change = OTHER, dict[str, Any]()
     if entry is not None:  # the catalogue has a config for each of its checkpoints
         other, change = "choose weights: random, which times its architecture all the same", {"weights": "random"}
-    answered = next((one for one in chain if isinstance(one, hub_errors.HfHubHTTPError)), None)
+    answered = next((cause for cause in chain if isinstance(cause, hub_errors.HfHubHTTPError)), None)
     if answered is not None and not isinstance(answered, hub_errors.EntryNotFoundError):
         what, remedy = hub_refusal(name, answered)
         return CannotLoad(what, f"{remedy}, or {other}." if remedy else f"{other.capitalize()}.", **change)
@@ -170,7 +171,7 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
         reason, remedy = hub.problem() or ("it fails", "try again later")
         what = f"The Hub cannot be reached ({reason}), and {name} is not complete in the local cache."
         return CannotLoad(what, f"{remedy[0].upper()}{remedy[1:]}, or {other}.", **change)
-    damage = next((one for one in chain if isinstance(one, DAMAGED) or getattr(one, "errno", None)), None)
+    damage = next((cause for cause in chain if isinstance(cause, DAMAGED) or getattr(cause, "errno", None)), None)
     if found := causes.of_checkpoint(checkpoint, isinstance(damage, DAMAGED)):
         return CannotLoad(f"{name} {found[0]}.", found[1])
     what = f"{name} could not be loaded: {_reason(damage or error)}."

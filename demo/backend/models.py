@@ -126,7 +126,7 @@ def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
     for auto_class in BY_NAME[spec.task].auto_classes:
         classes = getattr(transformers, auto_class)._model_mapping.get(type(config), ())
-        names = {one.__name__ for one in (classes if isinstance(classes, tuple) else (classes,))}
+        names = {class_.__name__ for class_ in (classes if isinstance(classes, tuple) else (classes,))}
         fits = names & {*architectures} if architectures else names
         if fits and ("ZeroShot" not in auto_class or config.model_type in TEXT_MODELS):
             break
@@ -258,7 +258,7 @@ def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, in
         yield f"the number of entries of {name}", len(part), MAX_ENTRIES
         for key, value in part.items() if isinstance(part, dict) else ((name, value) for value in part):
             yield from _amounts(value, key)
-    if isinstance(part, list) and name.endswith("depths") and all(isinstance(one, int) for one in part):
+    if isinstance(part, list) and name.endswith("depths") and all(isinstance(count, int) for count in part):
         yield f"the sum of {name}", sum(map(abs, part)), MAX_LAYERS
     if isinstance(part, int):
         yield name, abs(part), next(most for pattern, most in MAX_NUMBERS.items() if re.search(pattern, name))

@@ -127,7 +127,7 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
     mine, other, exact, *perturbed = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
         size, own, error = _norm(exact, order), _error(mine, exact, order), _error(other, exact, order)
-        noise = max([own, *(2 * _error(one, exact, order) for one in perturbed)])
+        noise = max([own, *(2 * _error(run, exact, order) for run in perturbed)])
         if noise > size / 2:
             return "not comparable", "Rounding or overflow moves eager itself too far from a float64 reference."
         away = f"{error:.2g} away from" if error < math.inf else "not finite in the places of"
@@ -178,7 +178,7 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
 def _numbers(outputs: Any) -> list[torch.Tensor]:
     """Returns every floating-point tensor of an output, as float64 on the CPU, in a fixed order."""
     numbers = [leaf.detach().cpu() for leaf in tensors(outputs) if leaf.dtype.to_real().is_floating_point]
-    return [(torch.view_as_real(one) if one.is_complex() else one).double() for one in numbers]
+    return [(torch.view_as_real(tensor) if tensor.is_complex() else tensor).double() for tensor in numbers]
 
 
 def _kinds(outputs: Any) -> list[tuple[torch.Size, torch.dtype]]:
@@ -202,8 +202,8 @@ def _norm(tensor: torch.Tensor, order: float) -> float:
 
 def _far(first: list[torch.Tensor], second: list[torch.Tensor], share: float) -> list[int]:
     """Returns the indices of tensors in which numbers differ by more than `share` of the first one plus a tolerance."""
-    limits = [TOLERANCE * (min(1.0, _norm(one, 2)) or SIZE_OF_ZEROS) for one in first]
-    return [at for at, one in enumerate(first) if not torch.allclose(second[at], one, share, limits[at], True)]
+    limits = [TOLERANCE * (min(1.0, _norm(tensor, 2)) or SIZE_OF_ZEROS) for tensor in first]
+    return [at for at, tensor in enumerate(first) if not torch.allclose(second[at], tensor, share, limits[at], True)]
 
 
 def _error(value: torch.Tensor, true: torch.Tensor, order: float) -> float:

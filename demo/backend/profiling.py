@@ -105,7 +105,7 @@ def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | Non
     pools = [part for part in torch.cuda.memory_snapshot() if tuple(part["segment_pool_id"]) != (0, 0)]
     used += sum(part["total_size"] - part["allocated_size"] for part in pools)
     weights = (*besides.parameters(), *besides.buffers()) if besides is not None else ()
-    idle = sum({one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in weights}.values())
+    idle = sum({weight.untyped_storage().data_ptr(): weight.untyped_storage().nbytes() for weight in weights}.values())
     return used - idle, reserved - idle
 
 
@@ -169,7 +169,7 @@ def _of_operators(mark: Any) -> Profile:
 def profile_of(events: Sequence[dict[str, Any]], variant: str) -> Profile:
     """Returns the profile of "eager" or "compiled" from a Chrome trace. Raises RuntimeError if it shows no GPU work."""
     spans = [event for event in events if event.get("ph") == "X"]
-    mark = next(one for one in spans if one["name"] == MARK + variant and one.get("cat") == "user_annotation")
+    mark = next(span for span in spans if span["name"] == MARK + variant and span.get("cat") == "user_annotation")
     start, end = mark["ts"], mark["ts"] + mark["dur"]
     work = [event for event in spans if event.get("cat") in WORK and start <= event["ts"] < end]
     if not work:
@@ -224,7 +224,9 @@ def roofline(workload: Workload) -> Roofline:
     operations, least_bytes = demand(workload)
     model, device = workload.model, workload.device
     torch.cuda.empty_cache()  # does nothing if CUDA was not used
-    dtype = next(one.dtype for one in (*model.parameters(), *tensors(workload.batch)) if one.is_floating_point())
+    dtype = next(
+        tensor.dtype for tensor in (*model.parameters(), *tensors(workload.batch)) if tensor.is_floating_point()
+    )
     return Roofline(operations, least_bytes, matrix_rate(device, dtype), copy_rate(device))
 
 

@@ -54,7 +54,7 @@ class RunState:
     def result_so_far(self) -> RunResult:
         noise = [*caveats.of_cuda_graphs(self.result), *caveats.of_noise(self.result, self.unsettled)]
         # What was busy before the timing may contradict what was busy in it.
-        known = [one for one in self.caveats if not (self.result.oversubscribed and one.key == "busy_cores")]
+        known = [caveat for caveat in self.caveats if not (self.result.oversubscribed and caveat.key == "busy_cores")]
         return replace(self.result, caveats=(*known, *noise))
 
     def enter(self, phase: str, fraction: float, **more: Any) -> None:

@@ -89,7 +89,7 @@ class Run(RunState):
         device, self.observer = self.workload.device, Observer(self.workload.device)
         self.set_fields(environment=machine_probe.environment(device))
         self.caveats += [*self.workload.caveats, *caveats.of_device(self.spec, device)]
-        if self.spec.weights == "random" and not any(one.key == "quantized" for one in self.caveats):
+        if self.spec.weights == "random" and not any(caveat.key == "quantized" for caveat in self.caveats):
             self.caveats.append(Caveat("random_weights"))
         self.enter("prepare", 0.08)
         # The first use of `batch` makes the batch: here, so that its time counts as loading.
@@ -259,7 +259,7 @@ class Run(RunState):
                 self.caveats.append(Caveat("grows", {"size": fmt.size(each)}))
         if recompiles:
             self.set_fields(status="failed", failure=failures.recompile_failure(recompiles))
-        elif nothing := [one for one in self.caveats if one.key in NOTHING_DONE]:
+        elif nothing := [caveat for caveat in self.caveats if caveat.key in NOTHING_DONE]:
             self.set_fields(status="failed", failure=failures.nothing_done(nothing))
 
     def time_until_undisturbed(self) -> timing.Samples:

@@ -70,10 +70,11 @@ def apply(spec: RunSpec) -> None:
 
 def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
     """Returns the settings in force, as {"attention": "sdpa"}, read from torch, the model and its inputs."""
-    inputs, parts = tensors(batch), [one for one in model.modules() if "Attention" in type(one).__name__] or [model]
-    attention = {getattr(getattr(one, "config", None), "_attn_implementation", None) for one in parts}
-    pictures = [one for one in inputs if one.dim() == 4 and not one.is_contiguous()]
-    last = any(one.is_contiguous(memory_format=torch.channels_last) for one in pictures)
+    inputs = tensors(batch)
+    parts = [module for module in model.modules() if "Attention" in type(module).__name__] or [model]
+    attention = {getattr(getattr(part, "config", None), "_attn_implementation", None) for part in parts}
+    pictures = [tensor for tensor in inputs if tensor.dim() == 4 and not tensor.is_contiguous()]
+    last = any(picture.is_contiguous(memory_format=torch.channels_last) for picture in pictures)
     settings = {
         "attention": ", ".join(sorted(filter(None, attention))) or "none",
         "memory format": "channels last" if last else "contiguous",

@@ -104,10 +104,10 @@ def _version(options: argparse.Namespace) -> None:
 
 def _list(options: argparse.Namespace) -> None:
     rows = [("checkpoint", "task", "model", "parameters", "input", "", "licence")]
-    for one in catalog.CHECKPOINTS:
-        size = "prompt" if one.task == TEXT_GENERATION else "{}x{}".format(*one.input_size)
-        note = "bundled" if one.bundled else "needs --text" if one.takes_text else ""
-        rows.append((one.id, one.task, one.title, fmt.parameters(one.parameters), size, note, one.licence))
+    for entry in catalog.CHECKPOINTS:
+        size = "prompt" if entry.task == TEXT_GENERATION else "{}x{}".format(*entry.input_size)
+        note = "bundled" if entry.bundled else "needs --text" if entry.takes_text else ""
+        rows.append((entry.id, entry.task, entry.title, fmt.parameters(entry.parameters), size, note, entry.licence))
     print(json_text(catalog.CHECKPOINTS) if options.json else "\n".join(terminal.table(rows)))
 
 

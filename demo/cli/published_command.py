@@ -44,7 +44,7 @@ def _table(rows: list[PublishedRow]) -> str:
     for row in rows:
         speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
         seconds = (row.eager_seconds, row.compiled_seconds)
-        times = [OOM if one is None else f"{fmt.milliseconds(one):.3f}" for one in seconds]
+        times = [OOM if time is None else f"{fmt.milliseconds(time):.3f}" for time in seconds]
         last = [_conditions(row)] if row.measured else []
         last += [f"[{notes.index(note) + 1}]" for note in published.notes_of(row)]
         settings = (row.gpu, str(row.batch_size), row.torch, row.mode, row.task, row.model)

@@ -113,7 +113,7 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: t
         if result.status == "cancelled":
             line.say(f"Cancelled. {terminal.measured_so_far(latest)}")
             stored = history.all(latest.repeat, checkpoints={spec.checkpoint}) if latest.repeat > 1 else []
-            asked = [one for one in stored if replace(one.spec, device=spec.device) == spec and one.id != result.id]
+            asked = [run for run in stored if replace(run.spec, device=spec.device) == spec and run.id != result.id]
             if asked:
                 line.say(f"The answer of the run before it, of {latest.repeats} that were asked for:")
                 return asked[0]

@@ -106,8 +106,8 @@ def replay_in_process(spec: RunSpec, image: Path, sizes: tuple[InputSize, ...], 
 
 def cheapest(replays: list[Replay]) -> list[str]:
     """Returns the strategy with the least total time, then all within `SPREAD` of it. Failed replays are left out."""
-    complete = sorted((one for one in replays if not one.failed), key=lambda one: one.total)
-    return [one.strategy for one in complete if one.total <= complete[0].total * (1 + SPREAD)]
+    complete = sorted((replay for replay in replays if not replay.failed), key=lambda replay: replay.total)
+    return [replay.strategy for replay in complete if replay.total <= complete[0].total * (1 + SPREAD)]
 
 
 def shapes_report(replays: list[Replay], best: list[str]) -> str:
@@ -121,10 +121,10 @@ def shapes_report(replays: list[Replay], best: list[str]) -> str:
     return "\n".join([*table, "", answer])
 
 
-def _row(one: Replay) -> tuple[str, ...]:
-    if one.failed:
-        return (one.strategy, f"failed: {one.failed}", *[""] * 5)
-    median, p99 = np.percentile(one.seconds, [50, 99])
-    times = (fmt.duration(one.total), fmt.latency(median), fmt.latency(p99))
-    waited = fmt.percent(sum(one.waited) / len(one.waited))
-    return (one.strategy, *times, str(one.recompiles), str(one.fallbacks), waited)
+def _row(replay: Replay) -> tuple[str, ...]:
+    if replay.failed:
+        return (replay.strategy, f"failed: {replay.failed}", *[""] * 5)
+    median, p99 = np.percentile(replay.seconds, [50, 99])
+    times = (fmt.duration(replay.total), fmt.latency(median), fmt.latency(p99))
+    waited = fmt.percent(sum(replay.waited) / len(replay.waited))
+    return (replay.strategy, *times, str(replay.recompiles), str(replay.fallbacks), waited)

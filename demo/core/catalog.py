@@ -73,10 +73,10 @@ DEFAULT = "shapes-vit"
 OWN_MODEL_ELSEWHERE = f"{{given}} runs on the command line only, and by itself: {PROGRAM} run --model FILE.py:FUNCTION."
 
 CHECKPOINTS = _read_table(ASSETS / "checkpoints.csv")
-PUBLISHED = tuple(one for one in CHECKPOINTS if not one.bundled and one.task != TEXT_GENERATION)
+PUBLISHED = tuple(entry for entry in CHECKPOINTS if not entry.bundled and entry.task != TEXT_GENERATION)
 """The twelve checkpoints in the Transformers guide's tables."""
-_NAMES = tuple(one.id for one in CHECKPOINTS)
-BUNDLED_VISION = tuple(one for one in CHECKPOINTS if one.bundled and one.task != TEXT_GENERATION)
+_NAMES = tuple(entry.id for entry in CHECKPOINTS)
+BUNDLED_VISION = tuple(entry for entry in CHECKPOINTS if entry.bundled and entry.task != TEXT_GENERATION)
 
 _TIMM = r"backbone\.conv_encoder\.model"
 _RESNET = "backbone.conv_encoder.model"

@@ -156,8 +156,8 @@ def compare_variants(
         figures = [*before, own]
     if len(figures) == 1 and spread.basis == "within one process":
         spread = WITHIN
-    pooled = stats.rerun_ratio([one.within for one in figures], spread.deviation, spread.freedom or math.inf)
-    controls = [one.control for one in figures if one.control is not None]
+    pooled = stats.rerun_ratio([figure.within for figure in figures], spread.deviation, spread.freedom or math.inf)
+    controls = [figure.control for figure in figures if figure.control is not None]
     both = stats.rerun_ratio(controls, 0.0, math.inf) if controls else None
     control = Interval(both.ratio, both.low, both.high) if both is not None else None
     measured = Measured(pooled.ratio, pooled.low, pooled.high, stats.noise_floor(control), taken)
@@ -172,8 +172,8 @@ def compare_variants(
         low=stated.low,
         high=stated.high,
         verdict="unsure" if recompiled else stated.verdict,
-        eager_seconds=stats.geometric_mean([one.eager_seconds for one in figures], pooled.weights),
-        compiled_seconds=stats.geometric_mean([one.compiled_seconds for one in figures], pooled.weights),
+        eager_seconds=stats.geometric_mean([figure.eager_seconds for figure in figures], pooled.weights),
+        compiled_seconds=stats.geometric_mean([figure.compiled_seconds for figure in figures], pooled.weights),
         within=figures[-1].within,
         pooled=measured,
         basis="repeats" if len(figures) > 1 else spread.basis,

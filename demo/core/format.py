@@ -162,10 +162,10 @@ def printable(text: str, kept: str = "\n\t") -> str:
     """
     joiners = {match.start() for match in _JOINER.finditer(text)}
 
-    def stays(place: int, one: str) -> bool:
-        return one.isprintable() or one in kept or place in joiners or unicodedata.category(one) == "Zs"
+    def stays(place: int, letter: str) -> bool:
+        return letter.isprintable() or letter in kept or place in joiners or unicodedata.category(letter) == "Zs"
 
-    return "".join(one if stays(place, one) else "\N{REPLACEMENT CHARACTER}" for place, one in enumerate(text))
+    return "".join(letter if stays(place, letter) else "\N{REPLACEMENT CHARACTER}" for place, letter in enumerate(text))
 
 
 def excerpt(value: Any) -> str:

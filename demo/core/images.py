@@ -152,7 +152,7 @@ def _named_white(image: Image.Image, data: bytes) -> int | None:
     """Returns a channel's largest value by the file: a TIFF's MaxSampleValue or a PNG's significant bits; else None."""
     if image.format == "TIFF":
         named = image.tag_v2.get(MAX_SAMPLE_VALUE)  # type: ignore[attr-defined]
-        return max((one for one in np.atleast_1d(named).tolist() if isinstance(one, int)), default=None)
+        return max((number for number in np.atleast_1d(named).tolist() if isinstance(number, int)), default=None)
     at = 8  # behind the signature of a PNG; each chunk has its length, kind, data and checksum
     while image.format == "PNG" and (kind := data[at + 4 : at + 8]) not in (b"", b"IDAT"):
         length = int.from_bytes(data[at : at + 4])

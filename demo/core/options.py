@@ -283,9 +283,11 @@ class RunSpec:
 
 
 OPTIONS = {
-    one.name: Option(one.name, one.default, **{"label": fmt.capital(one.name.replace("_", " ")), **one.metadata})
-    for one in dataclasses.fields(RunSpec)
-    if one.metadata
+    field_.name: Option(
+        field_.name, field_.default, **{"label": fmt.capital(field_.name.replace("_", " ")), **field_.metadata}
+    )
+    for field_ in dataclasses.fields(RunSpec)
+    if field_.metadata
 }
 """The options by name, in the order of the fields: every field of `RunSpec` except `checkpoint` and `task`."""
 CHANGES_EAGER = ("dtype", "channels_last", "attention")

@@ -77,7 +77,8 @@ class Predictions:
 
     def lines(self) -> list[str]:
         """Returns a line of plain text for each label, box or segment, or the generated text."""
-        return [str(one) for one in self.labels or self.boxes or self.segments or ([self.text] if self.text else [])]
+        text = [self.text] if self.text else []
+        return [str(prediction) for prediction in self.labels or self.boxes or self.segments or text]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def to_json(result: RunResult) -> dict[str, Any]:
         measured: Measurement | None = getattr(result, variant)
         if measured is not None:
             data[variant] |= _variant(result, measured, result.latencies[variant])
-    data["comparisons"] = {name: _comparison(one) for name, one in result.comparisons.items()}
+    data["comparisons"] = {name: _comparison(speedup) for name, speedup in result.comparisons.items()}
     data["speedup"] = plain(result.speedup)
     data["control"] = data["speedup"] and data["speedup"]["control"]
     data["repeats"] = [run.id for run in result.as_processes()]
@@ -36,7 +36,7 @@ def to_json(result: RunResult) -> dict[str, Any]:
     data["break_even"] = {start: plain(result.break_even(start)) for start in result.starts}
     requests = result.request_seconds if verdict not in (None, "unsure") else None
     data["end_to_end_speedup"] = requests[0] / requests[1] if requests else None
-    data["caveats"] = [plain(one) | {"text": str(one)} for one in result.caveats]
+    data["caveats"] = [plain(caveat) | {"text": str(caveat)} for caveat in result.caveats]
     data["warnings"] = result.warnings
     if (answer := result.answer_seconds) is not None:
         data["answer_ms"] = dict(zip(("eager", "compiled"), map(milliseconds, answer), strict=True))
@@ -60,9 +60,9 @@ def _variant(result: RunResult, measured: Measurement, latency: float) -> dict[s
     return figures
 
 
-def _comparison(one: Speedup) -> dict[str, Any]:
-    latencies = zip(("eager_ms", "compiled_ms"), map(milliseconds, one.latencies), strict=True)
-    return dict(latencies) | {"speedup": plain(one), "control": plain(one.control)}
+def _comparison(speedup: Speedup) -> dict[str, Any]:
+    latencies = zip(("eager_ms", "compiled_ms"), map(milliseconds, speedup.latencies), strict=True)
+    return dict(latencies) | {"speedup": plain(speedup), "control": plain(speedup.control)}
 
 
 def dumps(result: RunResult) -> str:
@@ -79,5 +79,5 @@ def from_json(data: dict[str, Any]) -> RunResult:
         data = data | {"without_breaks": {"pooled": {end: beside[end] for end in ("ratio", "low", "high")}} | beside}
     result, predictions = from_plain(RunResult, data), data.get("predictions")
     kind = BY_NAME[result.spec.task].predictions
-    own = {variant: from_plain(kind, one) for variant, one in predictions.items()} if predictions else None
+    own = {variant: from_plain(kind, stored) for variant, stored in predictions.items()} if predictions else None
     return replace(result, predictions=own)

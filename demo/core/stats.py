@@ -60,8 +60,8 @@ def side_by_side(slow: Times, fast: Times, calls: int) -> tuple[np.ndarray, np.n
     """
     blocks = min(len(slow), len(fast)) // calls
     sides = [_split_blocks(times, calls)[:blocks] for times in (slow, fast)]
-    one, other = (side.ravel() if calls == 2 and blocks < FEW_BLOCKS else np.median(side, axis=1) for side in sides)
-    return one, other
+    first, other = (side.ravel() if calls == 2 and blocks < FEW_BLOCKS else np.median(side, axis=1) for side in sides)
+    return first, other
 
 
 def _split_blocks(seconds: Times, calls: int) -> np.ndarray:
@@ -126,8 +126,8 @@ def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float)
       `deviation`, weighted by degrees of freedom: Smyth's moderated variance (2004).
     - The weight of a process is the inverse of its variance, so a noisy process counts little.
     """
-    logs = np.log([one.ratio for one in processes])
-    within = np.array([_log_error(one) ** 2 for one in processes])
+    logs = np.log([process.ratio for process in processes])
+    within = np.array([_log_error(process) ** 2 for process in processes])
     own, more = _variance_between(logs, within), len(logs) - 1
     if math.isfinite(freedom):
         deviation = math.sqrt(moderated_variance(own, more, deviation**2, freedom))
@@ -178,7 +178,7 @@ def unpaired_ratio(slow: Sequence[float], fast: Sequence[float], within: Sequenc
     """
     above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
     between = float(above.std(ddof=1)) * math.sqrt(1 / len(above) + 1 / len(below)) * t_quantile(len(above) - 1)
-    inside = t_quantile(math.inf) * np.mean([_log_error(one) for one in within]) / math.sqrt(len(within))
+    inside = t_quantile(math.inf) * np.mean([_log_error(process) for process in within]) / math.sqrt(len(within))
     return _interval(float(above.mean() - below.mean()), math.hypot(between, inside))
 
 
@@ -328,7 +328,7 @@ def pooled_duration(runs: Sequence[float], deviation: float, freedom: float) -> 
     `deviation` and `freedom` are those of `rerun_ratio`, which pools the runs: each is a process without an error of
     its own.
     """
-    pooled = rerun_ratio([Interval(one, one, one) for one in runs], deviation, freedom)
+    pooled = rerun_ratio([Interval(seconds, seconds, seconds) for seconds in runs], deviation, freedom)
     return Duration(pooled.ratio, pooled.low, pooled.high)
 
 
@@ -337,7 +337,7 @@ def calls_to_pay(cost: Duration, eager_seconds: float, speedup: Interval) -> tup
 
     `cost` is the first call. The range is that of a `quotient`: the cost over the time that a call saves.
     """
-    saved, least, most = (eager_seconds * (1 - 1 / one) for one in (speedup.ratio, speedup.low, speedup.high))
+    saved, least, most = (eager_seconds * (1 - 1 / ratio) for ratio in (speedup.ratio, speedup.low, speedup.high))
     if most <= 0:
         return None, None, None
     if saved <= 0:

@@ -200,7 +200,7 @@ def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
     figure.update_xaxes(tickvals=ticks, ticktext=[f"{tick:.2g}×" if tick < 1 else f"{tick:.3g}×" for tick in ticks])
     figure.update_yaxes(range=[len(runs) - 0.6, -0.9], showticklabels=False)
     source = ["Line: 95 % interval. Right of 1× compiled is faster"]
-    words = [f"{name}: {fmt.ends(one.low, one.high)}" for name, one in runs.items() if one is not None]
+    words = [f"{name}: {fmt.ends(speedup.low, speedup.high)}" for name, speedup in runs.items() if speedup is not None]
     return layout(figure, "Speed-up", source, words, left=16, right=24, plot=52 * len(runs))
 
 

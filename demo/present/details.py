@@ -81,7 +81,7 @@ def calls(report: Report) -> Section | None:
     if (processes := result.speedup.processes) > 1:
         mean += f" of {fmt.count(processes, 'process')}"
     texts = [SET_ASIDE] if result.set_aside else []
-    if any(one and one.calls * batch / one.seconds < calls for one, calls in zip(queued, rates, strict=True)):
+    if any(queue and queue.calls * batch / queue.seconds < calls for queue, calls in zip(queued, rates, strict=True)):
         texts.append(SLOWER_BACK_TO_BACK)
     lines: dict[str, Iterable[object]] = {
         f"{naming.COMPARISONS[result.main]}, {mean}": map(fmt.latency, result.latencies.values()),

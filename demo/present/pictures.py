@@ -69,7 +69,9 @@ def annotate(
     variants, so that a label has the same colour for both. Raises ValueError for a mask that cannot be read.
     """
     seen, side = Annotation(_enlarge(preview), [], {}), predictions[variant]
-    colours = label_colours(thing.label for one in predictions.values() for thing in one.boxes or one.segments or ())
+    colours = label_colours(
+        thing.label for shown in predictions.values() for thing in shown.boxes or shown.segments or ()
+    )
     for box in sorted(side.boxes or (), key=lambda box: -box.score):
         seen.mark(_rect(box, info, seen.image), _caption(box.label, box.score), colours[box.label])
     for segment in sorted(side.segments or (), key=lambda segment: -segment.area):

@@ -297,7 +297,7 @@ class Report:
     @cached_property
     def caveat(self) -> str:
         """The most important warning about the result, by the order of `IMPORTANT`, as sentences; '' for none."""
-        texts = {one.key: str(one) for one in reversed(self.result.caveats)}
+        texts = {caveat.key: str(caveat) for caveat in reversed(self.result.caveats)}
         return next((texts[key] for key in IMPORTANT if key in texts), "")
 
     # ---- when compiling pays
@@ -376,12 +376,12 @@ class Report:
         """The time of a first call: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if void."""
         if self.kind in (None, "void") or not self.starts:
             return ""
-        return f"A start takes {', '.join(f'{fmt.duration(one.seconds)} {one.name}' for one in self.starts)}"
+        return f"A start takes {', '.join(f'{fmt.duration(start.seconds)} {start.name}' for start in self.starts)}"
 
     @cached_property
     def race(self) -> tuple[RaceLine, ...]:
         """The lines of the chart of calls over time: eager's, and one for each start; () if a `paid` is not known."""
-        if self.result.speedup is None or not self.starts or any(one.paid is None for one in self.starts):
+        if self.result.speedup is None or not self.starts or any(start.paid is None for start in self.starts):
             return ()
         eager, compiled = self.result.speedup.latencies
         lines = [RaceLine("eager", "Eager", "answers from the start", 0.0, eager)]
@@ -412,7 +412,7 @@ class Report:
             return ""
         answer = "Eager and compiled agree" if parity.verdict == "match" else "Eager and compiled differ"
         predictions = (self.result.predictions or {}).values()
-        if predictions and all(one.boxes == () or one.segments == () for one in predictions):
+        if predictions and all(side.boxes == () or side.segments == () for side in predictions):
             return f"{answer}: neither finds anything"
         words = BY_NAME[self.result.spec.task].shares
         shares = [
@@ -429,7 +429,7 @@ class Report:
         notes = []
         if result.predictions and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None):
             notes.append(DRAWN_ONLY)
-        texts = [one.token_ids for one in (result.predictions or {}).values() if one.token_ids is not None]
+        texts = [side.token_ids for side in (result.predictions or {}).values() if side.token_ids is not None]
         if len(texts) > 1 and texts[0] != texts[1]:
             notes.append(f"The texts differ from token {same_tokens(*texts) + 1} on.")
             if result.spec.dtype != "float32":

@@ -235,12 +235,12 @@ def _model_code(spec: RunSpec) -> dict[str, str]:
 
 def needs_folder(spec: RunSpec) -> bool:
     """Returns whether the program of `script` reads files of this project, and so must start in its folder."""
-    one = catalog.find(spec.checkpoint)
-    if one is None:
+    entry = catalog.find(spec.checkpoint)
+    if entry is None:
         return False
     # a config of this project stands in for one that asks for timm, or has nulls in the revision that is used
-    own_config = one.revision is not None or one.id in catalog.KEY_MAPPINGS
-    return one.bundled or spec.weights == "random" or own_config
+    own_config = entry.revision is not None or entry.id in catalog.KEY_MAPPINGS
+    return entry.bundled or spec.weights == "random" or own_config
 
 
 def loading_lines(package: Path) -> str:

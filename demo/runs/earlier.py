@@ -92,7 +92,7 @@ def redact_result(result: RunResult) -> RunResult:
     failure = result.failure
     if failure is not None:
         failure = dataclasses.replace(failure, message=fmt.redact(failure.message), remedy=fmt.redact(failure.remedy))
-    return dataclasses.replace(result, failure=failure, caveats=tuple(one.redact() for one in result.caveats))
+    return dataclasses.replace(result, failure=failure, caveats=tuple(caveat.redact() for caveat in result.caveats))
 
 
 def store(result: RunResult, history: History) -> RunResult:

@@ -96,7 +96,9 @@ def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machi
     here = {device: on_this_machine(earlier, machine, device) for device in {spec.device for spec in specs}}
     unknown = Forecast(2 * SECONDS_WITHOUT_CALLS, 0)  # a checkpoint whose parameters nobody has counted
     found = [forecast_run(spec, find(spec.checkpoint), here[spec.device]) or unknown for spec in specs]
-    return SweepForecast(len(specs), sum(one.seconds for one in found), sum(not one.runs for one in found))
+    return SweepForecast(
+        len(specs), sum(forecast.seconds for forecast in found), sum(not forecast.runs for forecast in found)
+    )
 
 
 def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str) -> list[RunResult]:

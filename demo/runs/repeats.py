@@ -83,7 +83,7 @@ class Repeats:
     def progress(self, progress: Progress) -> Progress:
         """Turns the progress of this process into that of the run, whose answer is known in the last process only."""
         if isinstance(progress, Provisional) and not self.is_last:
-            progress = Progress(**{one.name: getattr(progress, one.name) for one in dataclasses.fields(Progress)})
+            progress = Progress(**{field.name: getattr(progress, field.name) for field in dataclasses.fields(Progress)})
         ended, processes_after = self.number - self._first, self._last - self.number
         remaining = progress.remaining_seconds
         if processes_after:  # how long the next processes take is known once one has ended

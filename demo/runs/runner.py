@@ -188,7 +188,7 @@ class Runner:
         """Waits some 0.2 s for the worker's report of its machine. Returns whether it can get its job."""
         longest = min(READY_SECONDS, self.timeout_seconds)
         # A spare that still imports would take a core from the run.
-        alone = run.elapsed_seconds >= longest or all(one.ready.wait(POLL_SECONDS) for one in self._spares)
+        alone = run.elapsed_seconds >= longest or all(spare.ready.wait(POLL_SECONDS) for spare in self._spares)
         return alone and worker.ready.wait(POLL_SECONDS)
 
     def _next_event(self, worker: Worker, run: OngoingRun) -> WorkerEvent | None:

@@ -150,10 +150,12 @@ class BestTable:
 def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str]) -> BestTable:
     """Returns the ranked table. By a way's name, `results` has the way's newest run, `refused` why it cannot run."""
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
-    eagers = [one.eager_seconds for run in plain_runs for one in _process_figures(run)]
+    eagers = [figure.eager_seconds for run in plain_runs for figure in _process_figures(run)]
     reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
     # All ways load the same libraries, so their import times differ by chance only: each way gets the median.
-    starts = [one.import_seconds + one.gpu_seconds for run in results.values() if (one := run.start_up) is not None]
+    starts = [
+        start.import_seconds + start.gpu_seconds for run in results.values() if (start := run.start_up) is not None
+    ]
     imports = statistics.median(starts) if starts else 0.0
 
     def row(way: Way) -> WayResult:
@@ -228,12 +230,12 @@ def _over_plain_eager(way: Way, result: RunResult, eagers: Sequence[float]) -> M
         return speedup.pooled
     if not own or len(eagers) < MIN_EAGERS:
         return None
-    ratio = stats.unpaired_ratio(eagers, [one.compiled_seconds for one in own], [one.within for one in own])
+    ratio = stats.unpaired_ratio(eagers, [figure.compiled_seconds for figure in own], [figure.within for figure in own])
     return Measured(ratio.ratio, ratio.low, ratio.high, speedup.floor)
 
 
 def _process_figures(result: RunResult) -> list[ProcessFigure]:
-    return [next(iter(one.figures.values())) for one in result.as_processes()]
+    return [next(iter(process.figures.values())) for process in result.as_processes()]
 
 
 def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:

@@ -40,10 +40,10 @@ def name(way: Way) -> str:
 
 def _speedup(row: WayResult) -> tuple[str, str]:
     """Returns the speed-up '1.66×' and its interval '1.5 to 1.8×'; ('', '') for eager, or if not known."""
-    one = row.speedup
-    if one is None or row.way.name == EAGER_WAY:
+    speedup = row.speedup
+    if speedup is None or row.way.name == EAGER_WAY:
         return "", ""
-    return fmt.estimate(one.ratio, one.low, one.high), fmt.ends(one.low, one.high)
+    return fmt.estimate(speedup.ratio, speedup.low, speedup.high), fmt.ends(speedup.low, speedup.high)
 
 
 def cells(row: WayResult) -> dict[str, str]:
@@ -54,7 +54,8 @@ def cells(row: WayResult) -> dict[str, str]:
     return {
         "way": fmt.capital(name(row.way)),
         "speedup": f"{ratio} ({interval})" if ratio else "–",
-        "seconds": fmt.latencies([one for one in (row.eager_seconds, row.seconds) if one is not None]) or "–",
+        "seconds": fmt.latencies([seconds for seconds in (row.eager_seconds, row.seconds) if seconds is not None])
+        or "–",
         **{state: fmt.duration(known) if known else "–" for state, known in start.items()},
         "memory": fmt.size(row.memory_bytes) if row.memory_bytes else "–",
         "agreement": row.out or agreement,
@@ -68,7 +69,7 @@ def conclusion(table: BestTable) -> list[str]:
         return ["There is no answer yet: no way could be compared with eager."]
     if winner.way.name == EAGER_WAY:
         said = ["Nothing is known to be better than eager here."]
-        unsure = [(one.ratio, row) for row in table.rows if row.may_win and (one := row.speedup) is not None]
+        unsure = [(speedup.ratio, row) for row in table.rows if row.may_win and (speedup := row.speedup) is not None]
         ratio_of_guess, guess = max(unsure, key=lambda pair: pair[0])
         if ratio_of_guess > 1 and guess.speedup is not None and guess.speedup.verdict == "unsure":
             ratio, interval = _speedup(guess)

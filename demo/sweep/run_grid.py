@@ -51,7 +51,7 @@ def run_cells(
     threads = runner.free_threads()
     for place, cell in enumerate(cells):
         if not cell.done and not cancel.is_set():
-            runs_after = sum(not one.done for one in cells[place + 1 :])
+            runs_after = sum(not later.done for later in cells[place + 1 :])
             yield from run_one(place, cell.spec, runner, picture, cancel, turn, runs_after=runs_after, threads=threads)
 
 

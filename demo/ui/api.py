@@ -70,9 +70,9 @@ def _endpoint(
 
     endpoint.__name__ = name
     endpoint.__signature__ = signature  # type: ignore[attr-defined]
-    endpoint.__annotations__ = {one.name: one.annotation for one in every}
+    endpoint.__annotations__ = {argument.name: argument.annotation for argument in every}
     endpoint.__annotations__["return"] = signature.return_annotation
-    lines = [f"    {one.name}: {HELP[one.name]}" for one in arguments]
+    lines = [f"    {argument.name}: {HELP[argument.name]}" for argument in arguments]
     endpoint.__doc__ = "\n".join([description, "Args:", *lines])
     return endpoint
 

@@ -148,7 +148,7 @@ def test_frozen_graphs_that_are_not_in_the_cache_are_no_warm_call_on_a_gpu(
 def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch) -> None:
     monkeypatch.setattr(profiling, "back_to_back", Mock(side_effect=ValueError("no throughput")))
     monkeypatch.setattr(profiling, "profiles", Mock(side_effect=RuntimeError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")))
-    monkeypatch.setattr(parity, "compare", Mock(side_effect=ValueError("no parity")))
+    monkeypatch.setattr(parity, "compare_outputs", Mock(side_effect=ValueError("no parity")))
     result = result_of(profile="on")
     assert (result.status, result.failure) == ("ok", None)
     assert result.speedup is not None and result.compilation.graphs == 1

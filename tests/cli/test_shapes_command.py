@@ -59,7 +59,7 @@ def test_every_strategy_is_a_row_of_the_json(tmp_path, monkeypatch, capsys) -> N
         assert sizes == (InputSize(3), InputSize(3), InputSize(1))
         return Replay(strategy, (0.1 if strategy == "eager" else 1.0,) * 3, (False,) * 3)
 
-    monkeypatch.setattr(shapes_command, "replay", made_up)
+    monkeypatch.setattr(shapes_command, "replay_in_process", made_up)
     assert main(["shapes", str(log), "--checkpoint", "shapes-vit", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["cheapest"] == ["eager"]

@@ -13,7 +13,7 @@ HYBRID = "2:cpu,cpuacct:/docker/a\n0::/user\n"
 
 @pytest.fixture
 def groups(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setattr(cgroup, "ROOT", tmp_path / "cgroup")
+    monkeypatch.setattr(cgroup, "CGROUP_ROOT", tmp_path / "cgroup")
     monkeypatch.setattr(cgroup, "OWN_GROUPS", tmp_path / "own")
     return tmp_path
 

@@ -69,7 +69,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
         case (torch.nn.Module() as model, given):
             pass
         case _:
-            parts = ", ".join(type(one).__name__ for one in answer) if isinstance(answer, tuple) else ""
+            parts = ", ".join(type(part).__name__ for part in answer) if isinstance(answer, tuple) else ""
             what = f"({parts[:80]})" if parts else f"an object of class {type(answer).__name__}"
             raise BadInput(f"{called} returned {what}. {EXPECTED}.")
     if isinstance(model, torch.jit.ScriptModule):
@@ -77,7 +77,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     if off := causes.switched_off():
         raise BadInput(f"{file.name}: {off}")
     # Eager would be compiled, too. `Run.warm_up_eager` notes compiled functions that forward calls.
-    if any(isinstance(one, OptimizedModule) or one._compiled_call_impl is not None for one in model.modules()):
+    if any(isinstance(module, OptimizedModule) or module._compiled_call_impl is not None for module in model.modules()):
         raise BadInput(f"The module of {called} is compiled already, or a part of it. Return it before torch.compile.")
     batch = _by_name(model, given, called)
     inputs = pytree.tree_map_only(torch.Tensor, lambda tensor: on_device(tensor, spec, device), batch)
@@ -155,7 +155,7 @@ def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
         kind = signature.parameters[argument].kind
         if kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
             star = "*" if kind is inspect.Parameter.VAR_POSITIONAL else ""
-            named = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in signature.parameters.values())
+            named = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature.parameters.values())
             raise BadInput(
                 f"The forward of {type(model).__name__} takes {star}{argument} by position only, and inputs are given "
                 f"by name. {RETURN_BY_NAME if named else ADD_NAMES}"

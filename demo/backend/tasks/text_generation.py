@@ -180,7 +180,9 @@ class TextWorkload(Workload):
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
         """Times the prefill, eager and compiled in turns. Returns the fields that it adds to the result."""
         events.progress("time", 0.85, code="prefill")
-        eager, compiled = (functools.partial(self.decoding.prefill, one.model) for one in variants.by_name.values())
+        eager, compiled = (
+            functools.partial(self.decoding.prefill, variant.model) for variant in variants.by_name.values()
+        )
         min_calls = timing.min_warmup_calls(self.spec, self.device)
         warmup, _ = timing.warm_up(compiled, self.clock, log.events, min_calls)
         eager_warmup, _ = timing.warm_up(eager, self.clock, log.events)
@@ -251,7 +253,7 @@ def misplaced_marks(loaded: models.LoadedModel, ids: list[int]) -> list[Caveat]:
     tokenizer = loaded.tokenizer
     if tokenizer is None:
         return []
-    found, read = [], [one for one in ids if tokenizer.decode([one]).strip()]
+    found, read = [], [id for id in ids if tokenizer.decode([id]).strip()]
     if read[:2] == [tokenizer.bos_token_id] * 2:
         found.append(Caveat("bos_twice", {"mark": tokenizer.bos_token}))
     ends = getattr(loaded.model.generation_config, "eos_token_id", None)  # a list for models with an end of a turn

@@ -86,12 +86,12 @@ def _winner(runs: dict[str, RunResult]) -> str:
 
     Returns '' if a run failed or has no speed-up, or if checkpoint, batch size, prompt or machine differ.
     """
-    work = {(one.spec.checkpoint, one.spec.batch_size, one.spec.prompt, naming.where(one)) for one in runs.values()}
-    speedups = {name: one.speedup for name, one in runs.items() if one.speedup is not None and one.failure is None}
+    work = {(run.spec.checkpoint, run.spec.batch_size, run.spec.prompt, naming.where(run)) for run in runs.values()}
+    speedups = {name: run.speedup for name, run in runs.items() if run.speedup is not None and run.failure is None}
     if len(work) > 1 or len(speedups) < len(runs):
         return ""
-    alike = len({_eager_settings(one) for one in runs.values()}) == 1
-    times = {name: 1 / one.ratio if alike else one.compiled_seconds for name, one in speedups.items()}
+    alike = len({_eager_settings(run) for run in runs.values()}) == 1
+    times = {name: 1 / speedup.ratio if alike else speedup.compiled_seconds for name, speedup in speedups.items()}
     winner, *others = sorted(times, key=lambda name: times[name])
     sentences = []
     for letter in others:
@@ -104,14 +104,14 @@ def _winner(runs: dict[str, RunResult]) -> str:
             sentences.append(f"{winner} and {letter} are equally fast.")
         else:
             sentences.append(f"Whether {winner} or {letter} is faster is not known.")
-    if any(one.pooled.taken for one in speedups.values()):
+    if any(speedup.pooled.taken for speedup in speedups.values()):
         sentences.append(f"Other programs took cores: this allows for a factor of {TAKEN_FACTOR:g}.")
     return " ".join(sentences)
 
 
 def _eager_settings(result: RunResult) -> tuple[object, ...]:
     """Returns all that eager's latency depends on. If it is equal, two runs are compared by their speed-ups."""
-    compiled_only = [name for name, one in OPTIONS.items() if one.for_speed and name not in CHANGES_EAGER]
+    compiled_only = [name for name, option in OPTIONS.items() if option.for_speed and name not in CHANGES_EAGER]
     same = {name: OPTIONS[name].default for name in (*compiled_only, "threads")}  # `versions` has the threads used
     return dataclasses.replace(compiled_spec(result.spec), **same), versions(result)
 

@@ -50,8 +50,8 @@ def headline(report: Report, recorded: bool = False) -> Markup:
         if failed and failed.remedy and result.status != "cancelled":
             remedy = Markup("{} {}").format(failed.remedy, links.change_links(result.spec, failed.change))
         return render("results.card", naming.status_words(result), message, remedy, kicker(result), report.title)
-    processes = [one.figures[result.main].within.ratio for one in result.as_processes() if result.main in one.figures]
-    several = processes if len(processes) > 1 else []
+    figures = [process.figures[result.main] for process in result.as_processes() if result.main in process.figures]
+    several = [figure.within.ratio for figure in figures] if len(figures) > 1 else []
     within = None if several else speedup.within
     return render(
         "results.headline",

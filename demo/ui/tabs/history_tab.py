@@ -126,12 +126,12 @@ class HistoryTab:
         summary = fmt.count(stored, "run")
         if len(results) < stored:
             summary = f"The newest {len(results)} of {stored} runs. A search finds the others."
-        labels = {one.id: f"{naming.run_line(one)} · {fmt.minute(one.started_at)} UTC" for one in (*results, *kept)}
+        labels = {run.id: f"{naming.run_line(run)} · {fmt.minute(run.started_at)} UTC" for run in (*results, *kept)}
         return {
             self.summary: tables.status_line(summary),
             self.runs: tables.update(map(row_of, results)),
             self.selected: gr.update(
-                choices=[(label, id) for id, label in labels.items()], value=[one.id for one in kept]
+                choices=[(label, id) for id, label in labels.items()], value=[run.id for run in kept]
             ),
         }
 

@@ -60,7 +60,7 @@ class PublishedTab:
         filters, plots = list(self.lists.values()), [self.durations, self.by_batch]
         # reads the rows again each time the tab opens, because a sweep may have written a table
         gr.on(
-            [tab.select, *(one.input for one in filters)],
+            [tab.select, *(filter_.input for filter_ in filters)],
             self._update,
             [self.query, *filters],
             [self.query, *filters, self.scope, *plots, self.table, self.rows, *self.exports.values()],
@@ -91,7 +91,7 @@ class PublishedTab:
         in_address = {f"published_{name}": value for name, value in chosen.items() if value != FIRST_FILTERS[name]}
         return {
             self.query: urlencode(in_address),
-            **{one: gr.update(choices=choices[name], value=chosen[name]) for name, one in self.lists.items()},
+            **{filter_: gr.update(choices=choices[name], value=chosen[name]) for name, filter_ in self.lists.items()},
             self.scope: tables.status_line(_scope(rows, len(alike))),
             self.durations: tables.plot(charts.durations(alike)),
             self.by_batch: tables.plot(charts.by_batch(subset)),

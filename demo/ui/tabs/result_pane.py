@@ -250,7 +250,7 @@ class Outputs:
 
     def _labels(self, seen: Mapping[str, Predictions]) -> Values:
         return {
-            component: {"value": {one.label: one.score for one in labels}}
+            component: {"value": {label.label: label.score for label in labels}}
             for variant, component in self.labels.items()
             if (labels := seen[variant].labels) is not None
         }

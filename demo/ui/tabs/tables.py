@@ -54,10 +54,10 @@ def update(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     cells = [list(map(_cell, line.values())) for line in lines]
     value = {
         "headers": list(lines[0]) if lines else [],
-        "data": [[one.value for one in row] for row in cells],
+        "data": [[cell.value for cell in row] for row in cells],
         "metadata": {
-            "display_value": [[one.text for one in row] for row in cells],
-            "styling": [[one.style for one in row] for row in cells],
+            "display_value": [[cell.text for cell in row] for row in cells],
+            "styling": [[cell.style for cell in row] for row in cells],
         },
     }
     return gr.update(value=value, visible=bool(cells))

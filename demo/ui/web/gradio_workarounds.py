@@ -117,7 +117,7 @@ class Queue(gradio.queueing.Queue):
         """Adds an event to the queue. Removes unread sessions first, if there are too many."""
         client = (request.client and request.client.host, request.headers.get("x-forwarded-for"))
         messages: Any = self.pending_messages_per_session
-        self.clients = {session: one for session, one in self.clients.items() if session in messages}
+        self.clients = {session: client for session, client in self.clients.items() if session in messages}
         unread = [session for session in self.clients if not messages.is_read(session)]
         theirs = [session for session in unread if self.clients[session] == client]
         if len(theirs) >= MOST_UNREAD_OF_A_CLIENT:
@@ -229,7 +229,7 @@ def fitting_value(block: Any, value: Any) -> Any:
         one_of_a_list = isinstance(block, gr.Dropdown) and not block.multiselect and not block.allow_custom_value
         chosen = isinstance(block, gr.Radio | gr.Checkbox) or one_of_a_list
         return "" if isinstance(block, gr.Textbox) else block.value if chosen else None
-    mixed = kind == "array" and isinstance(value, list) and not all(isinstance(one, str) for one in value)
+    mixed = kind == "array" and isinstance(value, list) and not all(isinstance(entry, str) for entry in value)
     is_switch = isinstance(value, bool)
     if kind in TYPES and (mixed or not isinstance(value, TYPES[kind]) or is_switch is not (kind == "boolean")):
         raise BadInput(f"A value must be of the JSON type {kind}. Given: {fmt.excerpt(value)}.")
@@ -245,8 +245,8 @@ def check_pressed_cell(data: Any) -> None:
     """Raises BadInput if `data` is not what a browser sends for a pressed cell of a table."""
     cell = data if isinstance(data, dict) else {}
     place, row = cell.get("index"), cell.get("row_value")
-    fits = isinstance(place, list) and len(place) == 2 and all(type(one) is int and one >= 0 for one in place)
-    if not fits or not isinstance(row, list) or not row or any(isinstance(one, dict | list) for one in row):
+    fits = isinstance(place, list) and len(place) == 2 and all(type(number) is int and number >= 0 for number in place)
+    if not fits or not isinstance(row, list) or not row or any(isinstance(text, dict | list) for text in row):
         raise BadInput("A pressed cell has a place (two whole numbers) and the texts of its row.")
 
 

@@ -136,7 +136,7 @@ class Guard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         # gradio builds addresses of X-Forwarded-Host, which a proxy sets
-        forwarded = [one.strip() for one in ",".join(headers.getlist("x-forwarded-host")).split(",") if one.strip()]
+        forwarded = [host.strip() for host in ",".join(headers.getlist("x-forwarded-host")).split(",") if host.strip()]
         for name in (host, *forwarded):
             # an IP address as the host is safe: DNS rebinding needs a name
             if _name(name) not in ("localhost", *self._names) and not _is_address(name):
