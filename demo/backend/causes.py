@@ -176,8 +176,8 @@ def of_checkpoint(checkpoint: str, damaged: bool) -> tuple[str, str] | None:
         files = (file for level in LEVELS for file in folder.glob(level) if file.is_file())
         names = sorted(str(file.relative_to(folder)) for file in files)
         for name in names:
-            if re.fullmatch(READ, name) and (found := of_file(folder / name, damaged)):
-                return f"has a file {fmt.printable(name)[:100]} that {found[0]}", found[1]
+            if re.fullmatch(READ, name) and (fault := of_file(folder / name, damaged)):
+                return f"has a file {fmt.printable(name)[:100]} that {fault[0]}", fault[1]
     else:
         try:  # a file of the cache is what was sent, so only the names are looked at
             timeout = huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT
@@ -189,8 +189,8 @@ def of_checkpoint(checkpoint: str, damaged: bool) -> tuple[str, str] | None:
         file = folder / name if catalog.is_folder(checkpoint) else huggingface_hub.hf_hub_download(checkpoint, name)
         return Path(file).read_bytes()
 
-    found = of_files(names, read)
-    return (fmt.redact(found[0])[:300], fmt.redact(found[1])[:300]) if found else None
+    fault = of_files(names, read)
+    return (fmt.redact(fault[0])[:300], fmt.redact(fault[1])[:300]) if fault else None
 
 
 def pointers(folder: Path, ends: tuple[str, ...] = ("",)) -> str:

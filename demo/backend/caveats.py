@@ -74,7 +74,7 @@ def subnormal_shares(workload: Workload) -> str:
     """
     model = workload.model
     places = {"weights": tensors([*model.parameters(), *model.buffers()]), "inputs": tensors(workload.batch)}
-    counts = {name: _count_subnormal(found) for name, found in places.items()}
+    counts = {name: _count_subnormal(group) for name, group in places.items()}
     workload.restorer.restore()  # outside of the count: it copies the inputs
     with _Subnormals() as results:
         workload.once(model)
@@ -96,10 +96,10 @@ class _Subnormals(TorchDispatchMode):
         return out
 
 
-def _count_subnormal(found: Iterable[torch.Tensor]) -> np.ndarray:
+def _count_subnormal(group: Iterable[torch.Tensor]) -> np.ndarray:
     """Returns the numbers of subnormal and of all values in a sample of the tensors that are dense and real."""
     count = np.zeros(2)
-    for tensor in found:
+    for tensor in group:
         if tensor.layout != torch.strided or tensor.is_nested or not tensor.is_floating_point() or not tensor.numel():
             continue
         sample = tensor.detach().flatten()[:: tensor.numel() // SAMPLE + 1]
@@ -148,23 +148,23 @@ def of_device(spec: RunSpec, device: torch.device) -> list[Caveat]:
 def of_timing(result: RunResult) -> list[Caveat]:
     """Returns caveats about the compile (such as graph breaks), slow compiled calls, and threads without a core."""
     compiled = result.compilation
-    found = [Caveat("often_taken")] if result.oversubscribed else []
+    caveats = [Caveat("often_taken")] if result.oversubscribed else []
     if compiled is not None:
         if compiled.graphs == 0:
-            found.append(Caveat("no_graph"))
+            caveats.append(Caveat("no_graph"))
         if compiled.graph_breaks:
-            found.append(Caveat("breaks", {"breaks": len(compiled.graph_breaks), "graphs": compiled.graphs}))
+            caveats.append(Caveat("breaks", {"breaks": len(compiled.graph_breaks), "graphs": compiled.graphs}))
         for first in compiled.fallbacks[:1]:
             count = len(compiled.fallbacks)
             hint = causes.trace_remedy(first.reason) or causes.hidden_errors()
             reason = f"{first.reason}. {hint}".rstrip(". ")
-            found.append(Caveat("fallbacks", {"count": count, "place": first.location, "reason": reason}))
+            caveats.append(Caveat("fallbacks", {"count": count, "place": first.location, "reason": reason}))
     if result.eager is not None and result.compiled is not None and result.speedup is not None:
         slow, usual = result.compiled.p95_seconds, result.eager.p95_seconds
         # As in the verdict, under 1 % is no difference.
         if result.speedup.verdict == "faster" and slow > usual * (1 + stats.SMALLEST_DIFFERENCE):
-            found.append(Caveat("tail", {"slow": fmt.latency(slow), "usual": fmt.latency(usual)}))
-    return found
+            caveats.append(Caveat("tail", {"slow": fmt.latency(slow), "usual": fmt.latency(usual)}))
+    return caveats
 
 
 def of_cuda_graphs(result: RunResult) -> list[Caveat]:
@@ -177,7 +177,7 @@ def of_cuda_graphs(result: RunResult) -> list[Caveat]:
 
 def of_noise(result: RunResult, unsettled: Sequence[str]) -> list[Caveat]:
     """Returns caveats about noise. `unsettled`: names ("eager", "compiled") whose warm-up times did not settle."""
-    found, grown, wide = [], [], []
+    caveats, grown, wide = [], [], []
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
         if side is not None and result.timing_seconds is not None:
             # interquartile range over the median, as torch.utils.benchmark judges noise
@@ -187,30 +187,30 @@ def of_noise(result: RunResult, unsettled: Sequence[str]) -> list[Caveat]:
             elif high - low > WIDE_SPREAD * middle:
                 wide.append(f"{name} {fmt.percent(float((high - low) / middle))}")
     if grown:
-        found.append(Caveat("growth", {"rises": ", ".join(grown)}))
+        caveats.append(Caveat("growth", {"rises": ", ".join(grown)}))
     if wide:
-        found.append(Caveat("wide", {"calls": ", ".join(wide)}))
+        caveats.append(Caveat("wide", {"calls": ", ".join(wide)}))
     busy = result.others_share
     if busy is not None and busy > BUSY_CPU:
-        found.append(Caveat("others", {"busy": fmt.percent(busy)}))
+        caveats.append(Caveat("others", {"busy": fmt.percent(busy)}))
     if result.host_disturbed and result.eager is not None:
         shares = {"launching": result.eager.launch_share or 0.0, "taken": result.host_taken or 0.0}
-        found.append(Caveat("host_taken", {name: fmt.percent(share) for name, share in shares.items()}))
+        caveats.append(Caveat("host_taken", {name: fmt.percent(share) for name, share in shares.items()}))
     if unsettled:
-        found.append(Caveat("unsettled", {"variants": ", ".join(unsettled)}))
-    return found + _of_gpu([sample.gpu for sample in result.machine_states if sample.gpu is not None])
+        caveats.append(Caveat("unsettled", {"variants": ", ".join(unsettled)}))
+    return caveats + _of_gpu([sample.gpu for sample in result.machine_states if sample.gpu is not None])
 
 
 def _of_gpu(samples: Sequence[GpuSample]) -> list[Caveat]:
-    found = []
+    caveats = []
     if neighbours := max((gpu.foreign_processes for gpu in samples), default=0):
-        found.append(Caveat("gpu_others", {"count": neighbours}))
+        caveats.append(Caveat("gpu_others", {"count": neighbours}))
     if clocks := [gpu.sm_clock_hz for gpu in samples if gpu.sm_clock_hz]:
         low, high = min(clocks), max(clocks)
         most = max(gpu.largest_sm_clock_hz or high for gpu in samples)
         if high > low * (1 + CLOCK_CHANGE) or sum(clocks) / len(clocks) < LOW_CLOCK * most:
             seen = {"low": low, "high": high, "most": most}
-            found.append(Caveat("gpu_clock", {name: f"{hertz / 1e6:.0f} MHz" for name, hertz in seen.items()}))
+            caveats.append(Caveat("gpu_clock", {name: f"{hertz / 1e6:.0f} MHz" for name, hertz in seen.items()}))
     if reasons := sorted({reason for gpu in samples for reason in gpu.throttle_reasons}):
-        found.append(Caveat("gpu_slowed", {"reasons": ", ".join(reasons)}))
-    return found
+        caveats.append(Caveat("gpu_slowed", {"reasons": ", ".join(reasons)}))
+    return caveats

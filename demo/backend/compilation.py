@@ -222,12 +222,12 @@ def cuda_graph_recordings() -> int:
     trees, started = torch._inductor.cudagraph_trees, torch.cuda.is_initialized()
     manager = trees.get_manager(torch.cuda.current_device(), create_if_none_exists=False) if started else None
     todo: list[Any] = [] if manager is None else [manager.roots]
-    found = 0
+    count = 0
     while todo:
         for nodes in todo.pop().values():
-            found += len(nodes)
+            count += len(nodes)
             todo += [node.children for node in nodes]
-    return found
+    return count
 
 
 def graph_break(message: str) -> GraphBreak:
@@ -309,7 +309,7 @@ def first_line(error: BaseException) -> str:
             end = os.pread(2, 2000, max(0, os.fstat(2).st_size - 2000))
             text += f"\nOutput:\n{end.decode(errors='replace')}"
     _, *output = _OUTPUT.split(text, maxsplit=1)
-    found = _COMPILER_ERROR.findall(output[0])[:1] if output else _RAISED.findall(text)[-1:]
-    lines = [line.strip() for line in (found or output[-1:] or [text])[0].splitlines()]
+    said = _COMPILER_ERROR.findall(output[0])[:1] if output else _RAISED.findall(text)[-1:]
+    lines = [line.strip() for line in (said or output[-1:] or [text])[0].splitlines()]
     useful = [line for line in lines if line and not line.startswith(advice)]
     return textwrap.shorten(without_folders(" ".join(useful[:2])), 400, placeholder=" …") or type(error).__name__

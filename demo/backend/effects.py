@@ -329,12 +329,12 @@ def _weight_places(model: Any, names: list[str]) -> Iterator[tuple[Any, Any, str
 
 def _generators(model: Any) -> list[Any]:
     """Returns Python's and NumPy's global generators, and those in attributes and in global names of the modules."""
-    found = [random._inst, np.random.mtrand._rand]  # type: ignore[attr-defined]
+    candidates = [random._inst, np.random.mtrand._rand]  # type: ignore[attr-defined]
     for module in model.modules():
-        found += vars(module).values()
-        found += getattr(type(module).forward, "__globals__", {}).values()
+        candidates += vars(module).values()
+        candidates += getattr(type(module).forward, "__globals__", {}).values()
     kinds = (random.Random, np.random.Generator, np.random.RandomState)
-    return list({id(generator): generator for generator in found if isinstance(generator, kinds)}.values())
+    return list({id(generator): generator for generator in candidates if isinstance(generator, kinds)}.values())
 
 
 def _torch_generators(own: torch.Generator | None) -> list[torch.Generator]:

@@ -172,8 +172,8 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
         what = f"The Hub cannot be reached ({reason}), and {name} is not complete in the local cache."
         return CannotLoad(what, f"{remedy[0].upper()}{remedy[1:]}, or {other}.", **change)
     damage = next((cause for cause in chain if isinstance(cause, DAMAGED) or getattr(cause, "errno", None)), None)
-    if found := causes.of_checkpoint(checkpoint, isinstance(damage, DAMAGED)):
-        return CannotLoad(f"{name} {found[0]}.", found[1])
+    if fault := causes.of_checkpoint(checkpoint, isinstance(damage, DAMAGED)):
+        return CannotLoad(f"{name} {fault[0]}.", fault[1])
     what = f"{name} could not be loaded: {_reason(damage or error)}."
     if damage is not None:
         return CannotLoad(what, f"Download or write it again where there is room, or {OTHER}.")

@@ -53,11 +53,11 @@ def replays() -> str:
 def peak() -> str:
     """Returns a problem if allocating `PEAK_BYTES` in a call does not raise its measured peak as much; '' if none."""
     before, _ = profiling.peak_memory(lambda: None, GPU)
-    found, _ = profiling.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
-    if before is None or found is None:
+    after, _ = profiling.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
+    if before is None or after is None:
         return "The memory of a call is measured with torch's native allocator only."
-    taken, asked = fmt.size(found - before), fmt.size(PEAK_BYTES)
-    return "" if abs(found - before - PEAK_BYTES) < 0.05 * PEAK_BYTES else f"A call that takes {asked} shows {taken}."
+    taken, asked = fmt.size(after - before), fmt.size(PEAK_BYTES)
+    return "" if abs(after - before - PEAK_BYTES) < 0.05 * PEAK_BYTES else f"A call that takes {asked} shows {taken}."
 
 
 CHECKS: tuple[Callable[[], str], ...] = (clocks, replays, peak)

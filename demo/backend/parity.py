@@ -53,60 +53,76 @@ def compare_outputs(
     - `task`: measures of how far predictions agree, which the returned Parity keeps; None for none.
     - `fault`: what differs in the predictions; '' for nothing. In float32 (`dtype`) a fault makes the verdict 'differ'.
     """
-    error = math.inf
+    verdict, reason, error = _verdict(eager, again, compiled, dtype, reference, fault, effects)
+    return Parity(verdict, error if error < math.inf else None, reason, task or {})
 
-    def verdict(verdict: ParityVerdict, reason: str) -> Parity:
-        return Parity(verdict, error if error < math.inf else None, reason, task or {})
 
+def _verdict(
+    eager: Any,
+    again: Any,
+    compiled: Any,
+    dtype: str,
+    reference: Callable[[float], Any],
+    fault: str,
+    effects: Effects,
+) -> tuple[ParityVerdict, str, float]:
+    """Returns the verdict of `compare_outputs`, its reason as a sentence, and the largest absolute difference.
+
+    The difference is infinite if it is not finite, or if nothing was compared.
+    """
     if not any(tensor.numel() for tensor in tensors(eager)):
-        return verdict("not comparable", "The outputs hold no tensor with numbers to compare.")
+        return "not comparable", "The outputs hold no tensor with numbers to compare.", math.inf
     if _kinds(eager) != _kinds(again):
-        return verdict("not comparable", _why_eager_differs(effects, "tensors of other shapes or number formats"))
+        reason = _why_eager_differs(effects, "tensors of other shapes or number formats")
+        return "not comparable", reason, math.inf
     if _kinds(eager) != _kinds(compiled):
         if effects.draws:
-            return verdict("not comparable", DRAWS)
-        return verdict("differ", "Compiled returns tensors of other shapes or number formats than eager.")
+            return "not comparable", DRAWS, math.inf
+        return "differ", "Compiled returns tensors of other shapes or number formats than eager.", math.inf
     ours, second, theirs = _numbers(eager), _numbers(again), _numbers(compiled)
     formats = {dtype, *(str(kind).removeprefix("torch.") for _, kind in _kinds(eager))}
     multiple, rounding = max(NUMBER_FORMATS[name] for name in formats & NUMBER_FORMATS.keys())
     share = max(TOLERANCE, rounding)
     if _far(ours, second, share) or _unequal(eager, again):
-        return verdict("not comparable", _why_eager_differs(effects, "other numbers"))
+        return "not comparable", _why_eager_differs(effects, "other numbers"), math.inf
     varies = effects.draws or (effects.state and not effects.undone)
     if varies and (fault or _far(ours, theirs, share) or _unequal(eager, compiled)):
-        return verdict("not comparable", _why_eager_differs(effects, "other numbers"))
+        return "not comparable", _why_eager_differs(effects, "other numbers"), math.inf
     if any(tensor.numel() and not tensor.isfinite().any() for tensor in ours):
         # NaN would match NaN, and a model without any finite output would pass as one that agrees.
-        return verdict("not comparable", "Eager gives no finite number: it overflows, or the weights hold none.")
+        reason = "Eager gives no finite number: it overflows, or the weights hold none."
+        return "not comparable", reason, math.inf
     whole = zip(_integers(eager), _integers(compiled), strict=True)
     pairs = [*zip(ours, theirs, strict=True), *((mine.double(), other.double()) for mine, other in whole)]
     error = max((_error(other, mine, math.inf) for mine, other in pairs), default=0.0)
     if fault and dtype == "float32":
-        return verdict("differ", fault)
+        return "differ", fault, error
     if unequal := _unequal(eager, compiled):
-        return verdict("differ", f"Integers, booleans or bytes that differ from eager's: {unequal:,}.")
+        return "differ", f"Integers, booleans or bytes that differ from eager's: {unequal:,}.", error
     if not (far := _far(ours, theirs, share)):
         close = f"Every number lies within {share:.2g} of eager's, relative to itself or to its tensor's size."
-        return verdict("match", close)
+        return "match", close, error
 
     def worst(*runs: list[torch.Tensor]) -> tuple[ParityVerdict, str]:
-        found = [_tensor_verdict([run[at] for run in (ours, theirs, *runs)], multiple, rounding) for at in far]
-        return next(one for name in ("differ", "not comparable", "match") for one in found if one[0] == name)
+        """Returns the worst verdict on a tensor that is `far`, judged by float64 `runs`, the first one unchanged."""
+        on_tensors = [_tensor_verdict([run[at] for run in (ours, theirs, *runs)], multiple, rounding) for at in far]
+        return min(on_tensors, key=lambda verdict: ("differ", "not comparable", "match").index(verdict[0]))
 
     try:
         exact = _numbers(reference(0))
-        found, why = worst(exact)
-        if found == "differ":  # eager may be exact by luck, so its error is estimated from perturbed runs, too
+        verdict, why = worst(exact)
+        if verdict == "differ":  # eager may be exact by luck, so its error is estimated from perturbed runs, too
             torch.manual_seed(0)
-            found, why = worst(exact, *(_numbers(reference(rounding)) for _ in range(5)))
+            verdict, why = worst(exact, *(_numbers(reference(rounding)) for _ in range(5)))
     except Exception as reason:  # a model may fail in float64 in any way
         if any((ours[at].isfinite() & ~theirs[at].isfinite()).any() for at in far):
-            return verdict("differ", "Compiled gives NaN or infinity where eager gives a number.")
+            return "differ", "Compiled gives NaN or infinity where eager gives a number.", error
         why = str(reason).splitlines()[0][:120] if str(reason) else type(reason).__name__
-        found, why = "not comparable", f"Outputs differ by more than {share:.2g}, and float64 was skipped: {why}"
-    if found == "not comparable" and any(_error(theirs[at], ours[at], 2) > 2 * NEAR * _norm(ours[at], 2) for at in far):
-        error = math.inf  # too far apart to pass for roundings
-    return verdict(found, why)
+        verdict, why = "not comparable", f"Outputs differ by more than {share:.2g}, and float64 was skipped: {why}"
+    far_apart = any(_error(theirs[at], ours[at], 2) > 2 * NEAR * _norm(ours[at], 2) for at in far)
+    if verdict == "not comparable" and far_apart:
+        error = math.inf  # too far apart to pass for roundings: `Parity.unknown`
+    return verdict, why, error
 
 
 def _why_eager_differs(effects: Effects, what: str) -> str:
@@ -140,19 +156,19 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
 
 
 def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[float], Any]:
-    """Returns the function `reference` of `compare`, which runs a float64 copy of the model on the same inputs.
+    """Returns the function `reference` of `compare_outputs`, which runs a float64 copy of the model on the same inputs.
 
     On a CPU the function raises MemoryError if too little memory is free for the copy. The estimate is made from
     eager's `peak_memory_bytes`; None: no check.
     """
 
     def run(share: float = 0.0) -> Any:
-        def perturb(one: torch.Tensor) -> torch.Tensor:
-            if one.is_nested:  # as the fast path of a padded TransformerEncoder hands from layer to layer
-                return torch.nested.as_nested_tensor([perturb(part) for part in one.unbind()])
-            if not one.is_floating_point() or one.layout != torch.strided:
-                return one
-            return one * (1 + share * (torch.rand_like(one) - 0.5))
+        def perturb(tensor: torch.Tensor) -> torch.Tensor:
+            if tensor.is_nested:  # as the fast path of a padded TransformerEncoder hands from layer to layer
+                return torch.nested.as_nested_tensor([perturb(part) for part in tensor.unbind()])
+            if not tensor.is_floating_point() or tensor.layout != torch.strided:
+                return tensor
+            return tensor * (1 + share * (torch.rand_like(tensor) - 0.5))
 
         workload.restorer.restore()
         model = workload.model

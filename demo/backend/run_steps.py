@@ -401,9 +401,9 @@ class Run(RunState):
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
         against = (self.spec.dtype, reference, shares, fault, self.effects)
-        self.set_fields(parity=(found := parity.compare_outputs(self.eager_outputs, again, outputs, *against)))
-        if found.unknown:
-            self.caveats.append(Caveat("not_compared", {"reason": found.reason}))
+        self.set_fields(parity=(agreement := parity.compare_outputs(self.eager_outputs, again, outputs, *against)))
+        if agreement.unknown:
+            self.caveats.append(Caveat("not_compared", {"reason": agreement.reason}))
         elif self.effects.draws:
             self.caveats.append(Caveat("draws"))
         self.set_fields(end_to_end=workload.end_to_end(outputs))
@@ -422,11 +422,11 @@ class Run(RunState):
         calls = {name: variant.call for name, variant in self.variants.by_name.items()}
         with self.errors_as_caveats("The profiler gave nothing"):
             trace = Path(self.job.trace) if self.job.trace else None
-            found = profiling.profiles(calls, self.workload.device, trace)
-            for name, profile in found.items():
+            profiles = profiling.profiles(calls, self.workload.device, trace)
+            for name, profile in profiles.items():
                 self.set_part_fields(name, profile=profile)
             if (compiled := self.result.compilation) is not None:
-                self.set_part_fields("compilation", cuda_graphs=compiled.cuda_graphs.with_counts(found["compiled"]))
+                self.set_part_fields("compilation", cuda_graphs=compiled.cuda_graphs.with_counts(profiles["compiled"]))
         with self.errors_as_caveats("The roofline could not be measured"):
             self.set_fields(roofline=profiling.roofline(self.workload))
 

@@ -136,20 +136,20 @@ def _gate(report: Report, least: float, undecided: str | None) -> int:
     result = report.result
     known = report.speedup if report.kind != "void" else None
     compared = result.parity is not None and result.parity.verdict == "match"
-    found = f"the speed-up is {fmt.ends(known.low, known.high)}" if known is not None else "the speed-up is not known"
+    answer = f"the speed-up is {fmt.ends(known.low, known.high)}" if known is not None else "the speed-up is not known"
     code = common.UNDECIDED
     if result.outputs_differ:
-        code, found = common.FAILED, "the outputs of eager and compiled differ"
+        code, answer = common.FAILED, "the outputs of eager and compiled differ"
     elif known is not None and known.high < least:
         code = common.FAILED
     elif known is not None and not compared:
-        found += ", and nobody knows whether the outputs agree"
+        answer += ", and nobody knows whether the outputs agree"
     elif known is not None and known.low >= least:
         code = common.OK
     if code == common.UNDECIDED and undecided is not None:
-        code, found = (common.OK if undecided == "pass" else common.FAILED), f"{found} (--undecided {undecided})"
+        code, answer = (common.OK if undecided == "pass" else common.FAILED), f"{answer} (--undecided {undecided})"
     word = {common.OK: "Passed", common.FAILED: "Failed", common.UNDECIDED: "Undecided"}[code]
-    print(f"{word}: {found}, asked {least:g}×.", file=sys.stderr)
+    print(f"{word}: {answer}, asked {least:g}×.", file=sys.stderr)
     return code
 
 

@@ -150,12 +150,12 @@ def _variance_between(logs: np.ndarray, within: np.ndarray) -> float:
     return max(0.0, (distances - (len(logs) - 1)) / float(scale))
 
 
-def moderated_variance(found: float, freedom: float, before: float, freedom_before: float) -> float:
+def moderated_variance(now: float, freedom: float, before: float, freedom_before: float) -> float:
     """Returns the mean of two variances, weighted by their degrees of freedom: Smyth's moderated variance (2004).
 
-    `found` is what was measured now, and `before` what was known before: few measurements hardly move it.
+    `now` is what was measured now, and `before` what was known before: few measurements hardly move it.
     """
-    return (freedom * found + freedom_before * before) / (freedom + freedom_before)
+    return (freedom * now + freedom_before * before) / (freedom + freedom_before)
 
 
 def spread_between(groups: Sequence[Sequence[Interval]]) -> float:

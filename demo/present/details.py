@@ -165,23 +165,23 @@ def _share(share: float | None) -> str:
 def compilation(report: Report) -> Section | None:
     """Returns the graph breaks, fallbacks to eager, recompiles and CUDA graphs of a run."""
     result = report.result
-    found = result.compilation
-    if found is None:
+    compilation = result.compilation
+    if compilation is None:
         return None
     texts = []
-    if FIRST_TOKEN in result.further and found.recompiles:
+    if FIRST_TOKEN in result.further and compilation.recompiles:
         texts.append(
             "One graph reads the prompt and one writes a token: dynamo calls the second a recompile, "
             "since its input has another length."
         )
-    facts = _places("Graph break", found.graph_breaks)
-    facts += _places("Fallback to eager", found.fallbacks)
-    facts += _places("Recompile", found.recompiles)
-    if found.recompiles_while_timing:
-        facts.append(Fact("Recompiles while timing", str(found.recompiles_while_timing)))
-    if (graphs := found.cuda_graphs).state != "not asked":
+    facts = _places("Graph break", compilation.graph_breaks)
+    facts += _places("Fallback to eager", compilation.fallbacks)
+    facts += _places("Recompile", compilation.recompiles)
+    if compilation.recompiles_while_timing:
+        facts.append(Fact("Recompiles while timing", str(compilation.recompiles_while_timing)))
+    if (graphs := compilation.cuda_graphs).state != "not asked":
         facts.append(Fact("CUDA graphs", graphs.state, graphs.reason))
-    return Section(f"Did it really compile? {_how_compiled(result, found)}", texts, facts=facts)
+    return Section(f"Did it really compile? {_how_compiled(result, compilation)}", texts, facts=facts)
 
 
 def _how_compiled(result: RunResult, compiled: Compilation) -> str:
@@ -284,8 +284,8 @@ def costs(report: Report) -> Section | None:
 
     Its lines are the first call, the parts of its time, and when compiling pays.
     """
-    starts, found = report.starts, report.result.compilation
-    if found is None or report.result.speedup is None:
+    starts, compilation = report.starts, report.result.compilation
+    if compilation is None or report.result.speedup is None:
         return None
     costs = [start.cost for start in starts]
     heads = [start.name + (f", by run {start.cost.run_id}" if start.cost.run_id else "") for start in starts]
@@ -295,10 +295,10 @@ def costs(report: Report) -> Section | None:
     }
     for part in dict.fromkeys(part for cost in costs for part in cost.parts):
         lines[naming.worker_word(part)] = [part in cost.parts and fmt.duration(cost.parts[part]) for cost in costs]
-    facts = [Fact("Package", fmt.size(found.package_bytes))] if found.package_bytes is not None else []
-    if found.partly and all(start.state == "warm" for start in starts):
+    facts = [Fact("Package", fmt.size(compilation.package_bytes))] if compilation.package_bytes is not None else []
+    if compilation.partly and all(start.state == "warm" for start in starts):
         why = "It found part of its code in the cache: from nothing a first call takes longer."
-        facts.append(Fact("First call of this run", fmt.duration(found.first_call_seconds), why))
+        facts.append(Fact("First call of this run", fmt.duration(compilation.first_call_seconds), why))
     return Section("When does compiling pay?", (), _table(heads, lines), facts)
 
 

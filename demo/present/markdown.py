@@ -19,9 +19,9 @@ def of_run(report: Report) -> str:
         texts = (failure.message, failure.remedy) if failure else ()
         answer = [f"**{naming.status_words(result)}.**", *map(escape_markdown, texts)]
     else:
-        found = f"{report.ratio_in_full}, 95 % confidence, {report.basis}."
+        verdict = f"{report.ratio_in_full}, 95 % confidence, {report.basis}."
         more = [report.noise, report.without_breaks, report.quality_line]
-        answer = [found, *(escape_markdown(fmt.sentence(text)) for text in more if text)]
+        answer = [verdict, *(escape_markdown(fmt.sentence(text)) for text in more if text)]
         paid = [escape_markdown(f"{text}.") for text in (report.pays, report.request, report.start_times) if text]
     settings = ", ".join([naming.run_line(result), *naming.machine_words(result), result.started_at[:10]])
     below = [f"{escape_markdown(settings)}.", *map(escape_markdown, of_predictions(report))]

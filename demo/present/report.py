@@ -178,13 +178,13 @@ class Report:
     @cached_property
     def without_breaks(self) -> str:
         """'Without the added breaks, stored: 1.45× (1.41 to 1.49×)', from the latest such run; '' without one."""
-        found = self.result.without_breaks
-        if found is None:
+        known = self.result.without_breaks
+        if known is None:
             return ""
-        text = words.in_short(found)
-        if found.verdict in ("faster", "slower"):
-            text = fmt.estimate(found.ratio, found.low, found.high)
-        return f"Without the added breaks, stored: {words.with_ends(text, found)}"
+        text = words.in_short(known)
+        if known.verdict in ("faster", "slower"):
+            text = fmt.estimate(known.ratio, known.low, known.high)
+        return f"Without the added breaks, stored: {words.with_ends(text, known)}"
 
     @cached_property
     def title(self) -> str:
@@ -220,32 +220,32 @@ class Report:
         If compiled is slower, the text has the slow-down: 'slow-down 9.80 to 10.20×' is more precise than 'speed-up
         0.10×'.
         """
-        found = self.result.speedup
-        if found is None:
+        speedup = self.result.speedup
+        if speedup is None:
             return ""
-        gain = f"speed-up {fmt.ends(found.low, found.high)}"
-        loss = f"slow-down {fmt.ends(1 / found.high, 1 / found.low)}"
-        return f"{loss if found.verdict == 'slower' else gain}, 95 % confidence"
+        gain = f"speed-up {fmt.ends(speedup.low, speedup.high)}"
+        loss = f"slow-down {fmt.ends(1 / speedup.high, 1 / speedup.low)}"
+        return f"{loss if speedup.verdict == 'slower' else gain}, 95 % confidence"
 
     @cached_property
     def basis(self) -> str:
         """What `interval` is based on: 'from 3 processes, including their differences'."""
-        found = self.result.speedup
-        if found is None:
+        speedup = self.result.speedup
+        if speedup is None:
             return ""
-        within = found.basis == "within one process"
-        processes = "within one process" if within else f"from {fmt.count(found.processes, 'process')}"
+        within = speedup.basis == "within one process"
+        processes = "within one process" if within else f"from {fmt.count(speedup.processes, 'process')}"
         if self.result.set_aside:
             return f"from {self._quiet}; this one was disturbed and does not count"
-        if found.widened_by == "machine":
+        if speedup.widened_by == "machine":
             return f"{processes}, with a factor of {TAKEN_FACTOR:g} at each end for taken cores"
         if within:
             return f"{processes}: a rerun may lie outside"
-        if found.widened_by == "control":
-            return f"{processes}, as wide as eager differed from itself: {fmt.percent(found.floor)}"
-        if found.processes > 1:
+        if speedup.widened_by == "control":
+            return f"{processes}, as wide as eager differed from itself: {fmt.percent(speedup.floor)}"
+        if speedup.processes > 1:
             return f"{processes}, including their differences"
-        return f"{processes}, including about {fmt.percent(found.deviation)} between processes"
+        return f"{processes}, including about {fmt.percent(speedup.deviation)} between processes"
 
     @property
     def _quiet(self) -> str:
@@ -263,14 +263,14 @@ class Report:
     @cached_property
     def noise(self) -> str:
         """Why the verdict is 'unsure', or else how far two timings of eager differed: the noise of the machine."""
-        found = self.speedup
-        if found is None:
+        speedup = self.speedup
+        if speedup is None:
             return ""
-        if found.open_because in OPEN_BECAUSE:
-            return OPEN_BECAUSE[found.open_because].format(floor=fmt.percent(found.floor))
-        if found.control is None:
+        if speedup.open_because in OPEN_BECAUSE:
+            return OPEN_BECAUSE[speedup.open_because].format(floor=fmt.percent(speedup.floor))
+        if speedup.control is None:
             return "Eager was not timed against itself"
-        return f"Eager timed against itself: {fmt.percent(found.floor)} apart"
+        return f"Eager timed against itself: {fmt.percent(speedup.floor)} apart"
 
     @cached_property
     def quality(self) -> Quality | None:
@@ -357,11 +357,11 @@ class Report:
 
         '' if it gains as much as a call, which means that its ratio lies in the interval, or if that is not known.
         """
-        found, requests = self.speedup, self.result.request_seconds
-        if found is None or requests is None or not self.decided or self.ranged:
+        speedup, requests = self.speedup, self.result.request_seconds
+        if speedup is None or requests is None or not self.decided or self.ranged:
             return ""
         ratio = requests[0] / requests[1]
-        if found.low <= ratio <= found.high:
+        if speedup.low <= ratio <= speedup.high:
             return ""
         way = "faster" if ratio > 1 else "slower"
         return f"A whole request is {fmt.ratio(max(ratio, 1 / ratio))} {way}: the rest of it is not compiled"

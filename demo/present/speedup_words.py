@@ -20,35 +20,35 @@ RANGE = 0.3
 """Beyond this half-width of the interval a speed-up is stated as a range only: '1.2 to 13× faster'."""
 
 
-def _headline_key(found: Speedup) -> str:
+def _headline_key(speedup: Speedup) -> str:
     """Returns a key of `HEADLINES`: the verdict, except that 'unsure' may become 'narrow', 'busy' or 'void'."""
-    if found.open_because == "recompiled":
+    if speedup.open_because == "recompiled":
         return "void"
-    if found.verdict != "unsure":
-        return found.verdict
-    if found.open_because == "machine":
+    if speedup.verdict != "unsure":
+        return speedup.verdict
+    if speedup.open_because == "machine":
         return "busy"
-    return "narrow" if found.open_because == "interval" and found.half_width <= WIDE else "unsure"
+    return "narrow" if speedup.open_because == "interval" and speedup.half_width <= WIDE else "unsure"
 
 
-def headline_texts(found: Speedup) -> tuple[str, str, str]:
+def headline_texts(speedup: Speedup) -> tuple[str, str, str]:
     """Returns the verdict in three texts, the second one for large letters: 'Compiled is', '1.44×', 'faster'."""
-    before, middle, after = HEADLINES[_headline_key(found)]
-    return before, middle.format(ratio=ratio_above_one(found)), after
+    before, middle, after = HEADLINES[_headline_key(speedup)]
+    return before, middle.format(ratio=ratio_above_one(speedup)), after
 
 
-def in_short(found: Speedup) -> str:
+def in_short(speedup: Speedup) -> str:
     """Returns the verdict in short: '1.44× faster', 'too noisy to tell'."""
-    _, middle, after = headline_texts(found)
+    _, middle, after = headline_texts(speedup)
     text = f"{middle} {after}".strip()
     return text[:1].lower() + text[1:]
 
 
-def ratio_or_range(found: Interval) -> str:
+def ratio_or_range(interval: Interval) -> str:
     """Returns '1.44×', or the range if it is not known within `RANGE`: '1.2 to 13×'."""
-    if found.half_width > RANGE:
-        return fmt.two_ends(found.low, found.high)
-    return fmt.estimate(found.ratio, found.low, found.high)
+    if interval.half_width > RANGE:
+        return fmt.two_ends(interval.low, interval.high)
+    return fmt.estimate(interval.ratio, interval.low, interval.high)
 
 
 def ratio_above_one(interval: Interval) -> str:

@@ -95,9 +95,9 @@ def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machi
     """Returns the sum of the forecasts for specs with device 'cpu' or 'cuda'. `earlier`: any runs, newest first."""
     here = {device: on_this_machine(earlier, machine, device) for device in {spec.device for spec in specs}}
     unknown = Forecast(2 * SECONDS_WITHOUT_CALLS, 0)  # a checkpoint whose parameters nobody has counted
-    found = [forecast_run(spec, find(spec.checkpoint), here[spec.device]) or unknown for spec in specs]
+    forecasts = [forecast_run(spec, find(spec.checkpoint), here[spec.device]) or unknown for spec in specs]
     return SweepForecast(
-        len(specs), sum(forecast.seconds for forecast in found), sum(not forecast.runs for forecast in found)
+        len(specs), sum(forecast.seconds for forecast in forecasts), sum(not forecast.runs for forecast in forecasts)
     )
 
 

@@ -181,10 +181,10 @@ class History:
             compiled, settings = earlier.compilation, (compiled_spec(earlier.spec), versions(earlier))
             if compiled is None or settings != asked:
                 continue
-            found = disturbed if earlier.oversubscribed else quiet
+            costs = disturbed if earlier.oversubscribed else quiet
             for cache, cost in (("cold", compiled.cold), ("warm", compiled.warm)):
                 if cost is not None and not cost.run_id:
-                    found.setdefault(cache, []).append(dataclasses.replace(cost, run_id=earlier.id))
+                    costs.setdefault(cache, []).append(dataclasses.replace(cost, run_id=earlier.id))
         return disturbed | quiet
 
     def reruns(self, like: RunResult, same_model: bool = False) -> list[StoredRun]:

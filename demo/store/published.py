@@ -153,7 +153,7 @@ def select(
 
     `model` is a part of a model's or checkpoint's name. Raises BadInput if another filter's value is in no row.
     """
-    every = found = list(rows)
+    every = chosen = list(rows)
     for column, wanted in (("subset", subset), ("gpu", gpu), ("batch_size", batch_size), ("task", task)):
         if wanted in (None, ""):
             continue
@@ -162,9 +162,9 @@ def select(
             meant = did_you_mean(wanted, allowed)
             name = {"gpu": "GPU", "batch_size": "batch size"}.get(column, column)
             raise BadInput(f"The tables have no {name} {str(wanted)[:80]!r}. They have: {', '.join(allowed)}.{meant}")
-        found = [row for row in found if str(getattr(row, column)).lower() == text]
+        chosen = [row for row in chosen if str(getattr(row, column)).lower() == text]
     part = str(model or "").strip().lower()
-    return [row for row in found if part in row.model.lower() or part in row.checkpoint.lower()]
+    return [row for row in chosen if part in row.model.lower() or part in row.checkpoint.lower()]
 
 
 def values(rows: Iterable[PublishedRow], column: str) -> list[Any]:

@@ -109,11 +109,11 @@ def earlier_processes(
     pool = [run.process for run in alike if run.settings == own.settings and run.process is not None]
     ids = {process.id for process in pool}
     others = [process for process in unstored if process.id not in ids and process.threads == result.threads]
-    found = [*others, *reversed(pool)]
-    if not found and result.oversubscribed:
+    counted = [*others, *reversed(pool)]
+    if not counted and result.oversubscribed:
         quiet = [*unstored, *(run.process for run in reversed(alike) if run.process is not None)]
-        found = [process for process in quiet if process.threads == quiet[-1].threads]
-    return tuple(found[-(MOST_PROCESSES - 1) :])
+        counted = [process for process in quiet if process.threads == quiet[-1].threads]
+    return tuple(counted[-(MOST_PROCESSES - 1) :])
 
 
 def _without_threads(run: StoredRun) -> tuple[object, ...]:

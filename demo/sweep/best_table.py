@@ -73,7 +73,7 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
     if eager cannot run.
     """
     bare, known = resolve(plain_eager_spec(spec, machine), machine), catalog.find(spec.checkpoint)
-    found = []
+    listed = []
     for name, changes in WAYS.items():
         alike = bare.device == "cpu" and (changes.get("mode") in CUDA_GRAPH_MODES or name == "tf32")
         no_use = name == "channels_last" and not (bare.sees_picture and (known is None or known.convolutional))
@@ -81,10 +81,10 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
             continue
         try:
             changed = replace(bare, **changes)
-            found.append(Way(name, changed, refusal(changed, machine)))
+            listed.append(Way(name, changed, refusal(changed, machine)))
         except BadInput as error:  # the task cannot be run this way
-            found.append(Way(name, bare, str(error)))
-    return found
+            listed.append(Way(name, bare, str(error)))
+    return listed
 
 
 # The table
@@ -244,15 +244,15 @@ def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, floa
     if start is None or compilation is None:
         return {}
     costs = {"cold": compilation.cold, "warm": compilation.warm}
-    found = {}
+    answers = {}
     for state, seconds in compilation.known_costs.items():
         cost = costs.get(state)
         run = cost.parts.get("first run", 0.0) if cost is not None else 0.0
-        found[state] = _parts(imports, start.load_seconds, seconds - run, run)
+        answers[state] = _parts(imports, start.load_seconds, seconds - run, run)
     # If inductor cannot cache a way's code, the next process compiles again.
-    if "warm" not in found and found and result.spec.compiler == "jit" and not result.spec.cached:
-        found["warm"] = next(iter(found.values()))
-    return {state: found[state] for state in ("cold", "warm") if state in found}
+    if "warm" not in answers and answers and result.spec.compiler == "jit" and not result.spec.cached:
+        answers["warm"] = next(iter(answers.values()))
+    return {state: answers[state] for state in ("cold", "warm") if state in answers}
 
 
 def _parts(imports: float, load: float, compiles: float, run: float) -> dict[str, float]:

@@ -141,9 +141,9 @@ def make_cells(
         results.setdefault(dataclasses.replace(result.spec, repeats=1), result)
     cells = []
     for spec in specs:
-        found = results.get(dataclasses.replace(spec, repeats=1))
-        enough = found is not None and (found.status != "ok" or max(1, len(found.as_processes())) >= spec.repeats)
-        cells.append(GridRun(spec, found, stored=True) if enough else GridRun(spec))
+        known = results.get(dataclasses.replace(spec, repeats=1))
+        enough = known is not None and (known.status != "ok" or max(1, len(known.as_processes())) >= spec.repeats)
+        cells.append(GridRun(spec, known, stored=True) if enough else GridRun(spec))
     return cells
 
 

@@ -253,13 +253,13 @@ def misplaced_marks(loaded: models.LoadedModel, ids: list[int]) -> list[Caveat]:
     tokenizer = loaded.tokenizer
     if tokenizer is None:
         return []
-    found, read = [], [id for id in ids if tokenizer.decode([id]).strip()]
+    caveats, read = [], [id for id in ids if tokenizer.decode([id]).strip()]
     if read[:2] == [tokenizer.bos_token_id] * 2:
-        found.append(Caveat("bos_twice", {"mark": tokenizer.bos_token}))
+        caveats.append(Caveat("bos_twice", {"mark": tokenizer.bos_token}))
     ends = getattr(loaded.model.generation_config, "eos_token_id", None)  # a list for models with an end of a turn
     if len(read) > 1 and read[-1] in {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}:
-        found.append(Caveat("eos_at_end", {"mark": tokenizer.decode(read[-1:]).strip()}))
-    return found
+        caveats.append(Caveat("eos_at_end", {"mark": tokenizer.decode(read[-1:]).strip()}))
+    return caveats
 
 
 def as_text(tokenizer: Any, ids: list[int]) -> Predictions:

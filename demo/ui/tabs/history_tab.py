@@ -185,8 +185,8 @@ class HistoryTab:
         results = self._results(selected) if selected else self._history.all(MAX_AT_ONCE, search)
         name = f"worth-compiling-runs.{format}"
         message = f"{fmt.count(len(results), 'run')} written to {name}."
-        if not selected and (found := self._history.count(search)) > MAX_AT_ONCE:
-            message += f" They are the newest of {found}; on the command line, history export writes all."
+        if not selected and (matches := self._history.count(search)) > MAX_AT_ONCE:
+            message += f" They are the newest of {matches}; on the command line, history export writes all."
         return tables.download_file(export.to_bytes(results, format), name), tables.status_line(message)
 
     def _delete(self, selected: list[str], search: str) -> dict[Any, Any]:
