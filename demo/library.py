@@ -14,7 +14,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import cloudpickle
 
@@ -22,7 +21,8 @@ from .cli import best_command, common, terminal
 from .core import catalog, format as fmt
 from .core.comparison import BreakEven, Speedup
 from .core.files import temporary_folder
-from .core.options import OPTIONS, OWN_MODEL, BadInput, RunSpec
+from .core.options import OPTIONS, OWN_MODEL, BadInput, OptionValues, RunSpec
+from .core.progress import Progress
 from .core.result import Failure, RunResult
 from .present import race
 from .present.report import Report
@@ -114,7 +114,7 @@ class BestAnswer:
 
 
 def measure(
-    model: Any, inputs: Any = None, *, task: str | None = None, image: str | Path | None = None, **options: Any
+    model: object, inputs: object = None, *, task: str | None = None, image: str | Path | None = None, **options: object
 ) -> Answer:
     """Times a model, eager and compiled, in a fresh process. Stores the result and returns it.
 
@@ -138,14 +138,14 @@ def measure(
 
 
 def best(
-    model: Any,
-    inputs: Any = None,
+    model: object,
+    inputs: object = None,
     *,
     task: str | None = None,
     image: str | Path | None = None,
     minutes: float = MINUTES,
     other_formats: bool = False,
-    **options: Any,
+    **options: object,
 ) -> BestAnswer:
     """Searches for the best way to run a model, from eager to an AOTInductor package, for `minutes` at most.
 
@@ -166,7 +166,7 @@ def best(
     return BestAnswer(search.table(), search.missing)
 
 
-def _spec(name: str, task: str | None, allowed: Iterable[str], options: dict[str, Any]) -> RunSpec:
+def _spec(name: str, task: str | None, allowed: Iterable[str], options: OptionValues) -> RunSpec:
     for option in options:
         if option not in allowed:
             near = fmt.did_you_mean(option, allowed)
@@ -177,7 +177,7 @@ def _spec(name: str, task: str | None, allowed: Iterable[str], options: dict[str
 
 
 @contextmanager
-def _name(model: Any, inputs: Any) -> Iterator[str]:
+def _name(model: object, inputs: object) -> Iterator[str]:
     """Yields the text that names a model. A module in memory is written to a temporary file, removed at the end."""
     if isinstance(model, str):
         if inputs is not None:
@@ -225,7 +225,7 @@ def _progress(stopped: str) -> Iterator[terminal.ProgressLine]:
 class _NotebookLine(terminal.ProgressLine):
     """A line of progress in a notebook's cell, rewritten at each phase."""
 
-    def show(self, progress: Any, each_phase: bool = True) -> None:
+    def show(self, progress: Progress, each_phase: bool = True) -> None:
         if progress.phase != self._phase:
             self._phase = progress.phase
             self._print(f"\r{terminal.progress_text(progress):<{terminal.WIDTH}}")

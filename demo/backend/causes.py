@@ -15,7 +15,7 @@ import shutil
 import sysconfig
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import huggingface_hub
 import torch
@@ -24,6 +24,8 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 from ..core import catalog, format as fmt
 from ..core.files import LFS_REMEDY, NO_ROOM, is_lfs_pointer
 from ..core.refusals import AGAIN
+
+T = TypeVar("T")
 
 PYTHON = sysconfig.get_python_version()
 PACKAGES = f"Debian and Ubuntu: apt-get install build-essential python{PYTHON}-dev"
@@ -276,7 +278,7 @@ def _rename_advice(safe: list[str]) -> str:
     return f"Rename it to {KEPT_NAMES[0]}." if whole else f"Download {KEPT_NAMES[1]}, too."
 
 
-def _entry(read: Callable[[str], bytes], name: str, key: str, default: Any) -> Any:
+def _entry(read: Callable[[str], bytes], name: str, key: str, default: T) -> T:
     """Returns an entry of a JSON file; `default` if there is none of its type."""
     try:
         value = json.loads(read(name)).get(key)

@@ -2,7 +2,6 @@
 
 import platform
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from ..core.machine import GpuSample
 from ..core.options import RunSpec
 from ..core.result import RunResult
 from . import causes, compilation
-from .effects import Effects, compute_when_read, tensors
+from .effects import Effects, Operator, compute_when_read, tensors
 from .timing import MIN_CALLS
 from .workload import Variants, Workload
 
@@ -90,7 +89,9 @@ class _Subnormals(TorchDispatchMode):
         super().__init__()
         self.count = np.zeros(2)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Operator, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
+    ) -> object:
         out = func(*args, **(kwargs or {}))
         self.count += _count_subnormal([leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)])
         return out

@@ -48,7 +48,7 @@ def report_steps(report: Callable[[str], None]) -> Iterator[None]:
     """Calls `report`, while the `with` body runs, with each compile step that begins, such as "inductor"."""
     original = dynamo.ChromiumEventLogger.log_event_start
 
-    def log_event_start(self: Any, event_name: str, *args: Any, **kwargs: Any) -> None:
+    def log_event_start(self: dynamo.ChromiumEventLogger, event_name: str, *args: Any, **kwargs: Any) -> None:
         if (step := STEPS.get(event_name)) is not None:
             report(step)
         original(self, event_name, *args, **kwargs)
@@ -269,7 +269,7 @@ def separate_instructions() -> None:
     long that took.
     """
 
-    def tag_cache(_: Any) -> None:
+    def tag_cache(_: object) -> None:
         if not torch.compiler.config.cache_key_tag:
             started = time.perf_counter()
             torch.compiler.config.cache_key_tag = vector_instructions()
@@ -292,7 +292,7 @@ def reset_compiler() -> None:
     torch.cuda.empty_cache()
 
 
-def clone_outputs(outputs: Any) -> Any:
+def clone_outputs(outputs: object) -> object:
     """Returns the outputs with cloned tensors, because the next call of a CUDA graph overwrites the originals."""
     return torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, outputs)
 

@@ -23,12 +23,12 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from ..core.options import BadInput, RunSpec
 from . import compile_cache, machine_probe
-from .workload import Workload
+from .workload import Model, Workload
 
 DYNAMIC = {"auto": None, "on": True, "off": False}
 
 
-def apply_compile(model: Any, spec: RunSpec) -> Any:
+def apply_compile(model: torch.nn.Module, spec: RunSpec) -> Model:
     """Returns a compiled version of the model, which compiles at its first call. `model` itself stays eager."""
     options: dict[str, Any] = {"mode": spec.mode, "fullgraph": spec.fullgraph, "dynamic": DYNAMIC[spec.dynamic]}
     if spec.scope == "model":
@@ -39,7 +39,7 @@ def apply_compile(model: Any, spec: RunSpec) -> Any:
     return by_layers
 
 
-def twin(model: Any) -> Any:
+def twin(model: torch.nn.Module) -> torch.nn.Module:
     """Returns a copy of the model that shares the original's parameters and buffers."""
     return copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
 
@@ -62,7 +62,7 @@ def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
 # Added graph breaks
 
 
-def add_breaks(model: Any) -> Any:
+def add_breaks(model: torch.nn.Module) -> torch.nn.Module:
     """Returns a copy of the model with a graph break after each part (norm, attention, ...) of each repeated layer.
 
     A model without repeated layers gets a break after each of its parts, or one at its end if it has none.
@@ -75,7 +75,7 @@ def add_breaks(model: Any) -> Any:
     return broken
 
 
-def _parts(module: Any) -> list[Any]:
+def _parts(module: torch.nn.Module) -> list[torch.nn.Module]:
     """Returns the modules that `module` calls: its children, or those of its only child; itself if it has none."""
     lists = torch.nn.ModuleList | torch.nn.ModuleDict  # which are never called themselves
     parts = [
@@ -132,11 +132,11 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     return {"export": exported - started, "build": time.perf_counter() - exported}
 
 
-def _any_size(value: Any) -> dict[int, Any] | None:
+def _any_size(value: object) -> dict[int, object] | None:
     return dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO) if isinstance(value, torch.Tensor) else None
 
 
-def load_package(path: Path) -> Any:
+def load_package(path: Path) -> Model:
     """Loads an AOTInductor package and returns its model. Before you call it, import the class of its outputs."""
     # `torch._inductor.aoti_load_package` would also run the C++ compiler for seconds (pytorch issue 191715).
     # Arguments: path, name of the model, not single-threaded, one runner, the current device (-1).

@@ -11,7 +11,7 @@ import gc
 import pickle
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields, is_dataclass
@@ -35,6 +35,11 @@ DEPTH = 4
 COMPUTED_LATER = (Iterator, Awaitable, FunctionType, partial, Future, torch.futures.Future)
 SEARCHED_ELSEWHERE = (torch.nn.Module, torch.Tensor, np.ndarray, type)
 SEED, OTHER_SEED = 20_261_128, 77
+Elements = dict[object, object] | tuple[object, ...]
+Layout = tuple[torch.Size, tuple[int, ...], int]
+"""Size, stride and offset of a tensor in its storage."""
+Operator = torch._ops.OpOverload[..., object]
+"""What a dispatch mode of torch sees called."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +71,15 @@ class Slot:
 
     container: Any
     """A dict, list, deque or tuple; `container[key]` is the place."""
-    key: Any
+    key: object
     name: str
-    value: Any
+    value: object
     copy: Any
     """A copy of a tensor or NumPy array, a shallow one of a list, deque, dict or tuple; None for anything else."""
-    layout: tuple[Any, ...] = ()
+    layout: Layout | None = None
 
     @classmethod
-    def of(cls, container: Any, key: Any, name: str, value: Any) -> "Slot":
+    def of(cls, container: object, key: object, name: str, value: object) -> "Slot":
         if isinstance(value, torch.Tensor) and value.layout == torch.strided:
             return cls(container, key, name, value, value.detach().clone(), _layout(value))
         return cls(container, key, name, value, value.copy() if isinstance(value, np.ndarray) else _elements(value))
@@ -88,7 +93,7 @@ class Slot:
             self.container[self.key] = self.value
         if isinstance(self.value, torch.Tensor) and self.copy is not None:
             with torch.inference_mode():  # also writes to tensors that were made in inference mode
-                if _layout(self.value) != self.layout:
+                if self.layout is not None and _layout(self.value) != self.layout:
                     self.value.as_strided_(*self.layout)
                 self.value.copy_(self.copy)
         elif isinstance(self.value, np.ndarray):
@@ -134,7 +139,7 @@ class Restorer:
         self._inputs, self._state, self.needed = [], [], False
 
 
-def observe(model: Any, restorer: Restorer, call: Callable[[], Any]) -> Effects:
+def observe(model: torch.nn.Module, restorer: Restorer, call: Callable[[], object]) -> Effects:
     """Calls an eager model once, or twice if it draws random numbers. Returns what its calls change.
 
     - `call`: one eager call with `restorer.batch`. There must have been one before, because a first call fills caches.
@@ -165,7 +170,7 @@ def observe(model: Any, restorer: Restorer, call: Callable[[], Any]) -> Effects:
     return Effects(draws, inputs, state, undone=restorer.needed, copies=first.copied(outputs))
 
 
-def compute_when_read(outputs: Any) -> str:
+def compute_when_read(outputs: object) -> str:
     """Returns the name of the class of an output that computes its numbers only when they are read; '' if none does."""
     leaves = pytree.tree_leaves(outputs)
     if not tensors(outputs) and (later := [leaf for leaf in leaves if isinstance(leaf, COMPUTED_LATER)]):
@@ -180,19 +185,21 @@ def compute_when_read(outputs: Any) -> str:
     return ""
 
 
-def _trace_call(model: Any, call: Callable[[], Any], seed: int, inputs: Any) -> tuple[Any, "_Trace"]:
+def _trace_call(
+    model: torch.nn.Module, call: Callable[[], object], seed: int, inputs: object
+) -> tuple[list[torch.Tensor], "_Trace"]:
     """Calls under a `_Trace`, with all random generators seeded by `seed`, whatever seeds the model sets itself."""
     generators, trace = _generators(model), _Trace(seed, _strided_tensors(inputs))
     seed_random, seed_numpy, default_rng = random.seed, np.random.seed, np.random.default_rng
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
 
-    def seeded_rng(*_: Any, **__: Any) -> np.random.Generator:
+    def seeded_rng(*_: object, **__: object) -> np.random.Generator:
         trace.drew = True
         return default_rng(next(trace.seeds))
 
     def with_own_seed(kind: Any) -> Any:
         class Seeded(kind):  # type: ignore[misc]
-            def __init__(self, *_: Any, **__: Any) -> None:
+            def __init__(self, *_: object, **__: object) -> None:
                 trace.drew = True
                 super().__init__(next(trace.seeds))
 
@@ -222,7 +229,7 @@ def _trace_call(model: Any, call: Callable[[], Any], seed: int, inputs: Any) -> 
 class _Trace(TorchDispatchMode):
     """Watches the operators of a call: whether one draws random numbers, and what the outputs are made of."""
 
-    def __init__(self, seed: int, inputs: Any) -> None:
+    def __init__(self, seed: int, inputs: Iterable[torch.Tensor]) -> None:
         """Each drawing operator draws from a generator that is seeded just before, by `seed` plus a count of draws.
 
         Without the count a model that draws until a number fits would draw the same ones for ever.
@@ -233,7 +240,9 @@ class _Trace(TorchDispatchMode):
         self._origins: dict[int, int] = {tensor.untyped_storage().data_ptr(): 0 for tensor in inputs}
         """By a storage's address, that of the storage it is a copy of; 0 for inputs and for new numbers."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Operator, types: Iterable[type], args: tuple[object, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> object:
         if any(kind not in PLAIN for kind in types):
             return NotImplemented  # a subclass is asked first, and calls its own operators
         kwargs = kwargs or {}
@@ -249,7 +258,7 @@ class _Trace(TorchDispatchMode):
         self._note(func, args, out)
         return out
 
-    def _note(self, func: Any, args: Any, out: Any) -> None:
+    def _note(self, func: Operator, args: tuple[object, ...], out: object) -> None:
         name = func.overloadpacket.__name__
         copies = name in COPIES or func.is_view
         self.computed |= not copies
@@ -261,13 +270,13 @@ class _Trace(TorchDispatchMode):
         for tensor in _strided_tensors(out):
             self._origins[tensor.untyped_storage().data_ptr()] = origin
 
-    def copied(self, outputs: Any) -> bool:
+    def copied(self, outputs: object) -> bool:
         """Returns whether all `outputs`, clones of what the call returned, are copies of tensors that still exist."""
         origins = {self._origins.get(tensor.untyped_storage().data_ptr(), 0) for tensor in _strided_tensors(outputs)}
         return bool(origins) and 0 not in origins and origins <= live_storages().keys()
 
 
-def growth_per_call(call: Callable[[], Any]) -> int:
+def growth_per_call(call: Callable[[], object]) -> int:
     """Returns by how many bytes each of two further calls raises the memory that living tensors hold; 0 for none."""
     sizes = []
     gc.freeze()  # objects from before are not looked through again
@@ -290,7 +299,7 @@ def live_storages() -> dict[int, int]:
     return {storage.data_ptr(): storage.nbytes() for storage in storages}
 
 
-def _slots(model: Any) -> Iterator[Slot]:
+def _slots(model: torch.nn.Module) -> Iterator[Slot]:
     """Yields the buffers of a model, and what its modules keep in other attributes."""
     own = vars(torch.nn.Module()).keys()
     seen: set[int] = set()
@@ -304,14 +313,14 @@ def _slots(model: Any) -> Iterator[Slot]:
                 yield from _places_of(value, name, seen)
 
 
-def _places_of(value: Any, name: str, seen: set[int] | None = None, depth: int = 1) -> Iterator[Slot]:
+def _places_of(value: object, name: str, seen: set[int] | None = None, depth: int = 1) -> Iterator[Slot]:
     """Yields the places within a list, dict or plain object called `name`, down to `DEPTH`; nothing for other values.
 
     `seen`: ids of the containers that were searched before, which this adds to.
     """
     seen = set() if seen is None else seen
     plain = hasattr(value, "__dict__") and not callable(value) and not isinstance(value, SEARCHED_ELSEWHERE)
-    container = value if _elements(value) is not None else vars(value) if plain else None
+    container: Any = value if _elements(value) is not None else vars(value) if plain else None
     if container is None or id(container) in seen or depth > DEPTH:
         return
     seen.add(id(container))
@@ -320,16 +329,16 @@ def _places_of(value: Any, name: str, seen: set[int] | None = None, depth: int =
         yield from _places_of(part, f"{name}.{key}", seen, depth + 1)
 
 
-def _weight_places(model: Any, names: list[str]) -> Iterator[tuple[Any, Any, str, torch.Tensor]]:
+def _weight_places(model: torch.nn.Module, names: list[str]) -> Iterator[tuple[object, str, str, object]]:
     for name in names:
         path, _, key = name.rpartition(".")
         weights = model.get_submodule(path)._parameters
         yield weights, key, name, weights[key]
 
 
-def _generators(model: Any) -> list[Any]:
+def _generators(model: torch.nn.Module) -> list[object]:
     """Returns Python's and NumPy's global generators, and those in attributes and in global names of the modules."""
-    candidates = [random._inst, np.random.mtrand._rand]  # type: ignore[attr-defined]
+    candidates: list[object] = [random._inst, np.random.mtrand._rand]  # type: ignore[attr-defined]
     for module in model.modules():
         candidates += vars(module).values()
         candidates += getattr(type(module).forward, "__globals__", {}).values()
@@ -344,7 +353,7 @@ def _torch_generators(own: torch.Generator | None) -> list[torch.Generator]:
     return [torch.default_generator, *(torch.cuda.default_generators if on_gpu else ())]
 
 
-def tensors(nested: Any) -> list[torch.Tensor]:
+def tensors(nested: object) -> list[torch.Tensor]:
     """Returns every tensor in nested containers and dataclasses in a fixed order, a sparse one as a dense copy."""
     found: list[torch.Tensor] = []
     for leaf in pytree.tree_leaves(nested):
@@ -355,12 +364,12 @@ def tensors(nested: Any) -> list[torch.Tensor]:
     return found
 
 
-def _strided_tensors(nested: Any) -> list[torch.Tensor]:
+def _strided_tensors(nested: object) -> list[torch.Tensor]:
     leaves = pytree.tree_leaves(nested)
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided]
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     """Returns whether two values hold the same numbers; True for objects that cannot be compared."""
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         return one is other or (one.dtype == other.dtype and _equal(one, other))
@@ -375,15 +384,15 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other)
 
 
-def _elements(value: Any) -> Any:
+def _elements(value: object) -> Elements | None:
     """Returns a shallow copy of a list, deque, dict or tuple; None for another value."""
     if isinstance(value, dict):
         return dict(value)
     return tuple(value) if isinstance(value, list | deque | tuple) else None
 
 
-def _same_objects(one: Any, other: Any) -> bool:
-    if isinstance(one, dict):
+def _same_objects(one: Elements, other: Elements) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(one[key] is other[key] for key in one)
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
@@ -397,7 +406,7 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     return True
 
 
-def _mark(weight: torch.Tensor) -> tuple[Any, ...]:
+def _mark(weight: torch.Tensor) -> tuple[object, ...]:
     """Returns what differs after a weight was written to, also through `.data`, or was replaced."""
     total = ""
     with suppress(RuntimeError), torch.no_grad():  # no sums of this format
@@ -405,11 +414,11 @@ def _mark(weight: torch.Tensor) -> tuple[Any, ...]:
     return weight.is_inference() or weight._version, weight.data_ptr(), total
 
 
-def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+def _layout(tensor: torch.Tensor) -> Layout:
     return tensor.size(), tensor.stride(), tensor.storage_offset()
 
 
-def _get(container: Any, key: Any) -> Any:
+def _get(container: Any, key: object) -> object:
     try:
         return container[key]
     except (KeyError, IndexError):

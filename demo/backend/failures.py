@@ -6,7 +6,6 @@ import re
 import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from huggingface_hub import errors as hub_errors
@@ -15,7 +14,7 @@ from torch._dynamo.exc import BackendCompilerFailed, Unsupported, UserError
 
 from ..core import catalog, format as fmt, hub
 from ..core.caveat import Caveat
-from ..core.options import OWN_MODEL, BadInput, RunSpec
+from ..core.options import OWN_MODEL, BadInput, OptionValues, RunSpec
 from ..core.progress import PHASE_DOING
 from ..core.refusals import AGAIN, less_memory, other_way_to_compile
 from ..core.result import Failure, RunResult, Status
@@ -70,13 +69,13 @@ def with_line(error: BaseException, file: Path) -> str:
     return f"{type(error).__name__}{f': {first[:200]}' if first else ''}{place}"
 
 
-def _remedy(phase: str, spec: RunSpec, error: BaseException, text: str) -> tuple[str, dict[str, Any]]:
+def _remedy(phase: str, spec: RunSpec, error: BaseException, text: str) -> tuple[str, OptionValues]:
     """Returns advice for `error`, whose message is `text`, and the options to change: {"dtype": "float32"}, or {}."""
     halves = spec.dtype in ("float16", "bfloat16") and HALF_FORMAT.search(str(error)) is not None
     if phase in ("compile", "time"):
         if remedy := causes.build_remedy(text):
             return remedy, {}
-        remedy, change = causes.trace_remedy(text), dict[str, Any]()
+        remedy, change = causes.trace_remedy(text), OptionValues()
         if not remedy:
             remedy, change = other_way_to_compile(spec, _cannot_be_it(error, halves))
         return f"{AGAIN if phase == 'time' else 'Eager works and was timed.'} {remedy}".strip(), change
@@ -134,7 +133,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 class CannotLoad(BadInput):
     """A checkpoint cannot be loaded now, because of the Hub, a login or a file. The run ends with `failure`."""
 
-    def __init__(self, what: str, remedy: str, **change: Any) -> None:
+    def __init__(self, what: str, remedy: str, **change: object) -> None:
         super().__init__(f"{what} {remedy}")
         self.failure = Failure("load", what, remedy, change)
 
@@ -160,7 +159,7 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
     name, entry, chain = short_name(checkpoint), catalog.find(checkpoint), list(_causes(error))
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
-    other, change = OTHER, dict[str, Any]()
+    other, change = OTHER, OptionValues()
     if entry is not None:  # the catalogue has a config for each of its checkpoints
         other, change = "choose weights: random, which times its architecture all the same", {"weights": "random"}
     answered = next((cause for cause in chain if isinstance(cause, hub_errors.HfHubHTTPError)), None)

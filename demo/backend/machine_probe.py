@@ -16,7 +16,8 @@ from collections.abc import Callable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple, TypeVar
 
 import torch
 import transformers
@@ -27,6 +28,8 @@ from ..core import cgroup, hub, limits
 from ..core.cores import usable_cores
 from ..core.machine import Environment, HostInfo
 from . import causes, compilation, compile_cache
+
+T = TypeVar("T")
 
 CUDA_FOLDER = "/usr/local/cuda"
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
@@ -92,7 +95,7 @@ def gpu_problem() -> str | None:
     return f"torch {torch.__version__} cannot use the {card}; {remedy}"
 
 
-def ask_nvml(question: Callable[[Any], Any]) -> Any:
+def ask_nvml(question: Callable[[ModuleType], T]) -> T | None:
     """Calls `question` with the module pynvml and returns its answer; None without NVML, as in some containers."""
     try:
         import pynvml

@@ -68,7 +68,7 @@ class Events:
         self._compile_began: float | None = None
         self._last = Progress(phase="", fraction=0.0, elapsed_seconds=0.0)
 
-    def send(self, event: str, **content: Any) -> None:
+    def send(self, event: str, **content: object) -> None:
         self._stream.write(json.dumps({"event": event, **content}, allow_nan=False) + "\n")
         self._stream.flush()
 
@@ -95,7 +95,7 @@ class Events:
         self._sent_at = now
         self.send("progress", progress=codec.plain(self._last))
 
-    def provisional(self, result: RunResult, phase: str, fraction: float, **more: Any) -> None:
+    def provisional(self, result: RunResult, phase: str, fraction: float, **more: object) -> None:
         """Sends the progress, and the result of a run that goes on only to time its first call in a new process."""
         self.progress(phase, fraction, **more)
         self.send("provisional", provisional=codec.plain(Provisional(result=result, **vars(self._last))))
@@ -107,14 +107,14 @@ class Events:
             end = elapsed / done
         else:
             done, end = elapsed / plan.max_seconds, plan.max_seconds
-        forecast: dict[str, Any] = {"remaining_seconds": max(0.0, end - elapsed)}
+        forecast: dict[str, object] = {"remaining_seconds": max(0.0, end - elapsed)}
         if not plan.iterations and done >= 1:
             forecast = {"code": "unclear"}  # no forecast: too few blocks, or the verdict is unsure
         estimate = samples.estimate()
         seconds = {"eager_seconds": estimate.eager_seconds, "compiled_seconds": estimate.compiled_seconds}
         self.report_timing(min(1.0, done), speedup=estimate.speedup, **seconds, **forecast)
 
-    def report_timing(self, done: float, **more: Any) -> None:
+    def report_timing(self, done: float, **more: object) -> None:
         """Sends the progress of the timing. `done` is the share of the timing that is over, 0 to 1."""
         self.progress("time", TIMING_STARTS + TIMING_SHARE * done, **more)
 
@@ -132,7 +132,7 @@ def bent(line: Line, begins: float, now: float, each: float) -> Line:
     return (*line, (now, calls + (now - since) / before, each))
 
 
-def answer_one_job(function: Callable[..., Any]) -> None:
+def answer_one_job(function: Callable[..., object]) -> None:
     """Calls `function` with arguments from standard input, prints its return value, and ends the process.
 
     The input is a line of JSON with the arguments by name, the output a line of JSON with the value. What libraries

@@ -16,11 +16,12 @@ from typing import Any
 import huggingface_hub
 import torch
 import transformers
-from transformers import CONFIG_MAPPING, PreTrainedConfig
+from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file
 
 from ..core import catalog, format as fmt, hub, limits
 from ..core.caveat import Caveat
+from ..core.codec import JsonObject
 from ..core.files import LFS_REMEDY
 from ..core.options import TEXT_GENERATION, BadInput, RunSpec
 from ..tasks.registry import BY_NAME
@@ -60,12 +61,16 @@ MAX_PARAMETER_BYTES = 8
 """Bytes of a parameter in float64, the widest number format."""
 
 
+Options = dict[str, Any]
+"""Keyword arguments of transformers."""
+
+
 @dataclass
 class LoadedModel:
-    model: Any
+    model: PreTrainedModel
     processor: Any
     """None for a model that sees no picture."""
-    tokenizer: Any | None
+    tokenizer: PreTrainedTokenizerBase | None
     """None for a model that reads no text, and for random weights."""
     checkpoint: catalog.Checkpoint
     caveats: list[Caveat]
@@ -77,8 +82,8 @@ class Source:
 
     name: str
     config_name: str
-    options: dict[str, Any]
-    weights_options: dict[str, Any]
+    options: Options
+    weights_options: Options
 
 
 def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
@@ -118,7 +123,7 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
     return LoadedModel(model, processor, tokenizer, checkpoint, caveats)
 
 
-def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
+def _catalogue_entry(spec: RunSpec, config: PreTrainedConfig) -> catalog.Checkpoint:
     """Returns an entry like the catalogue's, made from the config, for a checkpoint that is not in the catalogue.
 
     Raises BadInput if the checkpoint does not do the spec's task, or is a zero-shot detector and there are no queries.
@@ -149,12 +154,12 @@ def _catalogue_entry(spec: RunSpec, config: Any) -> catalog.Checkpoint:
     )
 
 
-def _model(spec: RunSpec, auto_class: Any, source: Source, options: dict[str, Any]) -> tuple[Any, list[Caveat]]:
+def _model(spec: RunSpec, auto_class: Any, source: Source, options: Options) -> tuple[PreTrainedModel, list[Caveat]]:
     """Returns the model on the CPU, made by `auto_class`, and caveats about weights that do not fit the checkpoint."""
     config = options["config"]
     caveats = _of_formats(spec, config)
     # The dtype is set here, because a large model in float32 would need twice the memory.
-    model_options: dict[str, Any] = {"dtype": dtype_of(spec)}
+    model_options: Options = {"dtype": dtype_of(spec)}
     if spec.attention != "auto":
         model_options["attn_implementation"] = spec.attention
     if spec.weights == "random":
@@ -171,7 +176,7 @@ def _model(spec: RunSpec, auto_class: Any, source: Source, options: dict[str, An
     return model, caveats
 
 
-def _of_formats(spec: RunSpec, config: Any) -> list[Caveat]:
+def _of_formats(spec: RunSpec, config: PreTrainedConfig) -> list[Caveat]:
     """Returns caveats about a checkpoint whose weights are stored in another format than the run's."""
     stored = str(getattr(config, "dtype", None) or "").removeprefix("torch.")
     quantized = getattr(config, "quantization_config", None)
@@ -183,7 +188,7 @@ def _of_formats(spec: RunSpec, config: Any) -> list[Caveat]:
     return []
 
 
-def _tokenizer(source: Source, options: dict[str, Any]) -> Any:
+def _tokenizer(source: Source, options: Options) -> PreTrainedTokenizerBase:
     if unfetched := causes.pointers(Path(source.name), TOKENIZER_FILES):  # else one may be read as the vocabulary
         raise BadInput(f"{short_name(source.name)} has Git LFS pointers in place of {unfetched}. {LFS_REMEDY}")
     tokenizer = transformers.AutoTokenizer.from_pretrained(source.name, **options)
@@ -208,7 +213,7 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
             raise BadInput(f"The folder {folder.name!r} {what}. {remedy}")
     if folder is not None:
         return Source(str(folder), str(folder), {"local_files_only": True}, {"use_safetensors": True})
-    options: dict[str, Any] = {"revision": entry.revision} if entry and entry.revision else {}
+    options: Options = {"revision": entry.revision} if entry and entry.revision else {}
     if not hub.reachable():
         options["local_files_only"] = True
     if entry is None:
@@ -220,7 +225,7 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
     return Source(spec.checkpoint, str(catalog.config_folder(entry)), options, {"key_mapping": mapping})
 
 
-def _config(source: Source) -> Any:
+def _config(source: Source) -> PreTrainedConfig:
     """Returns the checkpoint's config, with the changes that loading and compiling need.
 
     Raises BadInput if the config describes a gigantic model, ValueError if transformers does not know its model type.
@@ -249,7 +254,7 @@ def _config(source: Source) -> Any:
     return config
 
 
-def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, int]]:
+def _amounts(part: object, name: str = "the config") -> Iterator[tuple[str, int, int]]:
     """Yields (name, number, limit) for each whole number, and for the length of each list and object, in a config.
 
     `part`: the config, or the part of it whose entry is called `name`.
@@ -264,14 +269,14 @@ def _amounts(part: Any, name: str = "the config") -> Iterator[tuple[str, int, in
         yield name, abs(part), next(most for pattern, most in MAX_NUMBERS.items() if re.search(pattern, name))
 
 
-def _class_of(model_type: Any) -> Any | None:
+def _class_of(model_type: object) -> type[PreTrainedConfig] | None:
     """Returns transformers' config class for the model type; None if the installed transformers has none."""
     return CONFIG_MAPPING[model_type] if isinstance(model_type, str) and model_type in CONFIG_MAPPING else None
 
 
-def _without_nulls(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
+def _without_nulls(kind: type[PreTrainedConfig], entries: JsonObject) -> JsonObject:
     """Returns `entries` without nulls that the config class `kind` refuses, such as DETR's old `"dilation": null`."""
-    fitted: dict[str, Any] = {}
+    fitted: JsonObject = {}
     for name, value in entries.items():
         part = _class_of(value.get("model_type")) if isinstance(value, dict) else None
         if part is not None:
@@ -284,7 +289,7 @@ def _without_nulls(kind: Any, entries: dict[str, Any]) -> dict[str, Any]:
     return fitted
 
 
-def _takes_null(kind: Any, name: str) -> bool:
+def _takes_null(kind: type[PreTrainedConfig], name: str) -> bool:
     try:
         for check in kind.__validators__.get(name, ()):
             check(None)
@@ -325,11 +330,11 @@ def refuse_pickled_parts(source: Source) -> None:
         raise BadInput(f"{short_name(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
 
 
-def refuse_large_model(auto_class: Any, config: Any, checkpoint: str) -> None:
+def refuse_large_model(auto_class: Any, config: PreTrainedConfig, checkpoint: str) -> None:
     """Raises BadInput for a model with too many weights. They are counted on torch's meta device, without memory."""
     tensors = itertools.count(1)
 
-    def stop(*_: Any) -> None:
+    def stop(*_: object) -> None:
         if next(tensors) > MAX_TENSORS:
             raise BadInput(
                 f"{short_name(checkpoint)} has more than {MAX_TENSORS:,} weight tensors, the limit; {OTHER}."
@@ -364,7 +369,7 @@ def refuse_many_tensors(source: Source) -> None:
         raise BadInput(f"{short_name(source.name)} names more than {MAX_TENSORS:,} weight tensors, the limit; {OTHER}.")
 
 
-def refuse_other_channels(processor: Any, config: Any, checkpoint: str) -> None:
+def refuse_other_channels(processor: object, config: PreTrainedConfig, checkpoint: str) -> None:
     """Raises BadInput for a checkpoint whose pictures have other channels than red, green and blue."""
     mean = getattr(processor, "image_mean", None)
     normalised = len(mean) if isinstance(mean, list | tuple) and getattr(processor, "do_normalize", False) else 3
@@ -377,7 +382,7 @@ def refuse_other_channels(processor: Any, config: Any, checkpoint: str) -> None:
             )
 
 
-def refuse_large_inputs(processor: Any, checkpoint: str) -> None:
+def refuse_large_inputs(processor: object, checkpoint: str) -> None:
     """Raises BadInput for a processor that makes a side of a picture longer than `MAX_SIDE`."""
     # ConvNeXT and PoolFormer resize to the size over `crop_pct` before they crop to the size.
     share = getattr(processor, "crop_pct", None) or 1

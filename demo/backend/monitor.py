@@ -10,6 +10,7 @@ import contextlib
 import os
 import time
 from collections import deque
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -138,7 +139,7 @@ class Observer:
 class Nvml:
     """A GPU as NVML sees it, found by its UUID, because CUDA and NVML count GPUs in different orders."""
 
-    def __init__(self, nvml: Any, handle: Any) -> None:
+    def __init__(self, nvml: ModuleType, handle: object) -> None:
         self._nvml = nvml
         self._handle = handle
 
@@ -146,7 +147,7 @@ class Nvml:
     def of(cls, device: torch.device) -> "Nvml | None":
         """Returns the GPU; None on a CPU, without `nvidia-ml-py`, or if the driver refuses (some containers, MIG)."""
 
-        def find(nvml: Any) -> Nvml:
+        def find(nvml: ModuleType) -> Nvml:
             uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
             return cls(nvml, nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}"))
 
@@ -180,7 +181,7 @@ class Nvml:
                 ours += os.getpgid(pid) == os.getpgrp()
         return len(holders) - ours
 
-    def _ask(self, question: str, *more: Any) -> Any:
+    def _ask(self, question: str, *more: object) -> Any:
         """Calls NVML's function `question` with this GPU and `more`; None if GPU or driver does not support it."""
         try:
             return getattr(self._nvml, question)(self._handle, *more)

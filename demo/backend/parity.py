@@ -10,7 +10,6 @@
 import copy
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -33,11 +32,11 @@ NEAR = 1 / 20
 
 
 def compare_outputs(
-    eager: Any,
-    again: Any,
-    compiled: Any,
+    eager: object,
+    again: object,
+    compiled: object,
     dtype: str,
-    reference: Callable[[float], Any],
+    reference: Callable[[float], object],
     task: dict[str, float] | None = None,
     fault: str = "",
     effects: Effects = Effects(),  # noqa: B008 -- frozen
@@ -58,11 +57,11 @@ def compare_outputs(
 
 
 def _verdict(
-    eager: Any,
-    again: Any,
-    compiled: Any,
+    eager: object,
+    again: object,
+    compiled: object,
     dtype: str,
-    reference: Callable[[float], Any],
+    reference: Callable[[float], object],
     fault: str,
     effects: Effects,
 ) -> tuple[ParityVerdict, str, float]:
@@ -155,14 +154,14 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
     return "match", f"Compiled is as near to a float64 reference as eager is (within {multiple:g} times its error)."
 
 
-def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[float], Any]:
+def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[float], object]:
     """Returns the function `reference` of `compare_outputs`, which runs a float64 copy of the model on the same inputs.
 
     On a CPU the function raises MemoryError if too little memory is free for the copy. The estimate is made from
     eager's `peak_memory_bytes`; None: no check.
     """
 
-    def run(share: float = 0.0) -> Any:
+    def run(share: float = 0.0) -> object:
         def perturb(tensor: torch.Tensor) -> torch.Tensor:
             if tensor.is_nested:  # as the fast path of a padded TransformerEncoder hands from layer to layer
                 return torch.nested.as_nested_tensor([perturb(part) for part in tensor.unbind()])
@@ -191,22 +190,22 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
     return run
 
 
-def _numbers(outputs: Any) -> list[torch.Tensor]:
+def _numbers(outputs: object) -> list[torch.Tensor]:
     """Returns every floating-point tensor of an output, as float64 on the CPU, in a fixed order."""
     numbers = [leaf.detach().cpu() for leaf in tensors(outputs) if leaf.dtype.to_real().is_floating_point]
     return [(torch.view_as_real(tensor) if tensor.is_complex() else tensor).double() for tensor in numbers]
 
 
-def _kinds(outputs: Any) -> list[tuple[torch.Size, torch.dtype]]:
+def _kinds(outputs: object) -> list[tuple[torch.Size, torch.dtype]]:
     return [(leaf.shape, leaf.dtype) for leaf in tensors(outputs)]
 
 
-def _integers(outputs: Any) -> list[torch.Tensor]:
+def _integers(outputs: object) -> list[torch.Tensor]:
     """Returns every tensor of integers, booleans or bytes of an output, on the CPU."""
     return [leaf.cpu() for leaf in tensors(outputs) if not leaf.dtype.to_real().is_floating_point]
 
 
-def _unequal(first: Any, second: Any) -> int:
+def _unequal(first: object, second: object) -> int:
     return sum(int((a != b).sum()) for a, b in zip(_integers(first), _integers(second), strict=True))
 
 

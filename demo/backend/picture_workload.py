@@ -5,10 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from PIL import Image
+from transformers.utils import ModelOutput
 
 from ..core import images
 from ..core.caveat import Caveat
@@ -47,7 +48,7 @@ class PictureWorkload(Workload):
         return cls(spec, device, loaded.model, loaded, picture, file, caveats=caveats)
 
     @abstractmethod
-    def decode(self, outputs: Any) -> Predictions:
+    def decode(self, outputs: ModelOutput) -> Predictions:
         """Returns labels, boxes or segments. `outputs`: the model's output for one picture, in float32 on the CPU."""
 
     def preprocess(self) -> dict[str, torch.Tensor]:
@@ -88,10 +89,10 @@ class PictureWorkload(Workload):
         repeated = {name: value.repeat(size.batch_size, *[1] * (value.dim() - 1)) for name, value in inputs.items()}
         return {name: on_device(value, self.spec, self.device) for name, value in repeated.items()}
 
-    def predictions(self, outputs: Any) -> Predictions | None:
+    def predictions(self, outputs: object) -> Predictions | None:
         return None if self.spec.weights == "random" else self._decode_first(outputs)
 
-    def end_to_end(self, outputs: Any) -> EndToEnd | None:
+    def end_to_end(self, outputs: object) -> EndToEnd | None:
         """Times what a request needs besides the model: preprocessing, the copy to the device, and decoding."""
         decoding = timing.median_of_few(lambda: images.decode(self.file), timing.CPU_CLOCK)
         return EndToEnd(
@@ -100,7 +101,7 @@ class PictureWorkload(Workload):
             postprocess_seconds=timing.median_of_few(lambda: self._decode_first(outputs), timing.CPU_CLOCK),
         )
 
-    def _decode_first(self, outputs: Any) -> Predictions:
+    def _decode_first(self, outputs: object) -> Predictions:
         read = {name: outputs[name] for name in self.outputs_read if isinstance(outputs.get(name), torch.Tensor)}
         return self.decode(type(outputs)(**{name: tensor[:1].detach().float().cpu() for name, tensor in read.items()}))
 

@@ -24,9 +24,10 @@ from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 
 from ..core import format as fmt
+from ..core.codec import JsonObject
 from ..core.measurement import BackToBack, Kernel, Profile, Roofline
 from ..core.options import RunSpec
-from .effects import tensors
+from .effects import Operator, tensors
 from .timing import Call, garbage_collection_off, wait_for
 from .workload import Workload
 
@@ -166,7 +167,7 @@ def _of_operators(mark: Any) -> Profile:
     return Profile(sum(not event.cpu_children for event in inside) / PROFILED_CALLS, None, _longest_kernels(times))
 
 
-def profile_of(events: Sequence[dict[str, Any]], variant: str) -> Profile:
+def profile_of(events: Sequence[JsonObject], variant: str) -> Profile:
     """Returns the profile of "eager" or "compiled" from a Chrome trace. Raises RuntimeError if it shows no GPU work."""
     spans = [event for event in events if event.get("ph") == "X"]
     mark = next(span for span in spans if span["name"] == MARK + variant and span.get("cat") == "user_annotation")
@@ -183,12 +184,10 @@ def profile_of(events: Sequence[dict[str, Any]], variant: str) -> Profile:
     return Profile(len(kernels) / PROFILED_CALLS, busy / 1e6 / PROFILED_CALLS, longest, outside / PROFILED_CALLS)
 
 
-def _launched_one_by_one(
-    kernels: Iterable[dict[str, Any]], spans: Iterable[dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
+def _launched_one_by_one(kernels: Iterable[JsonObject], spans: Iterable[JsonObject]) -> Iterator[JsonObject]:
     """Yields the kernels that no CUDA graph launched. `spans`: all events of the trace, with the launches."""
 
-    def fact(event: dict[str, Any], name: str) -> Any:
+    def fact(event: JsonObject, name: str) -> object:
         return event.get("args", {}).get(name)
 
     replays = {fact(event, "correlation") for event in spans if "GraphLaunch" in event["name"]} - {None}
@@ -253,14 +252,16 @@ class _Reads(TorchDispatchMode):
         }
         self.bytes: dict[int, int] = defaultdict(int)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Operator, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
+    ) -> object:
         out = func(*args, **(kwargs or {}))
         for tensor in tensors((args, kwargs or {})):
             place = tensor.untyped_storage().data_ptr()
             if place not in self._sizes:
                 continue
             if func is torch.ops.aten.embedding.default and tensor is args[0]:  # reads only the rows looked up
-                self.bytes[place] = min(self._sizes[place], self.bytes[place] + out.nbytes)
+                self.bytes[place] = min(self._sizes[place], self.bytes[place] + tensors(out)[0].nbytes)
             else:
                 self.bytes[place] = self._sizes[place]
         return out

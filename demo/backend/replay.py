@@ -8,7 +8,6 @@ The process reads the arguments of `replay_job` as a line of JSON, and prints wh
 
 import functools
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -20,7 +19,7 @@ from .messages import answer_one_job
 from .workload import Workload
 
 
-def replay(workload: Workload, sizes: list[InputSize], compiled: bool) -> dict[str, Any]:
+def replay(workload: Workload, sizes: list[InputSize], compiled: bool) -> dict[str, object]:
     """Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}.
 
     The lists have an entry per size, whose call "waited" if it compiled or recorded a CUDA graph. "fallbacks" counts
@@ -46,7 +45,7 @@ def replay(workload: Workload, sizes: list[InputSize], compiled: bool) -> dict[s
 
 def replay_job(
     spec: RunSpec, input_file: Path, sizes: list[InputSize], compiled: bool, cache_folder: Path
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns what `replay` returns, {"refused": why} for bad input, or {"failed": why} if memory runs out."""
     compile_cache.use_empty_cache(cache_folder)
     try:

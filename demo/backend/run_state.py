@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ..core.caveat import Caveat, note
 from ..core.measurement import Compilation
@@ -37,11 +36,11 @@ class RunState:
         """What an eager call does besides computing its outputs."""
         self.package: Path | None = None
         """AOTInductor's file, once it is built or loaded; always None unless the compiler is "aot"."""
-        self.eager_outputs: Any = None
+        self.eager_outputs: object = None
         """Outputs of one eager call before the compile, cloned, because later calls may overwrite them."""
         self.fit_together = True
         """Whether eager and compiled fit in memory together, as far as the calls so far tell."""
-        self.compiled_outputs: Any = None
+        self.compiled_outputs: object = None
         """Outputs of a compiled model that was dropped before eager was timed; else None."""
         self.eager_peak: profiling.Peak | None = None
         """Eager's peak memory on a GPU, measured before the compile, which would add to it; None on a CPU."""
@@ -57,14 +56,14 @@ class RunState:
         known = [caveat for caveat in self.caveats if not (self.result.oversubscribed and caveat.key == "busy_cores")]
         return replace(self.result, caveats=(*known, *noise))
 
-    def enter(self, phase: str, fraction: float, **more: Any) -> None:
+    def enter(self, phase: str, fraction: float, **more: object) -> None:
         self.phase = phase
         self.events.progress(phase, fraction, **more)
 
-    def set_fields(self, **fields: Any) -> None:
+    def set_fields(self, **fields: object) -> None:
         self.result = replace(self.result, **fields)
 
-    def set_part_fields(self, part: str, **fields: Any) -> None:
+    def set_part_fields(self, part: str, **fields: object) -> None:
         """Sets fields of one part of the result, such as "environment". Does nothing if the result lacks the part."""
         if (value := getattr(self.result, part)) is not None:
             self.set_fields(**{part: replace(value, **fields)})

@@ -6,11 +6,11 @@ Each step adds its numbers to `Run.result`, so a failure loses nothing that was 
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import torch
 from torch._inductor.runtime.cache_dir_utils import cache_dir
@@ -160,12 +160,16 @@ class Run(RunState):
         if restorer.needed:
             self.caveats.append(Caveat("given_back", {"changed": self.effects.changes}))
 
-    def warm_up(self, name: str, call: timing.Call, **options: Any) -> list[float]:
-        """Returns the warm-up calls' seconds. Adds `name` to `unsettled` if the last of these differ.
-
-        `options`: further arguments of `timing.warm_up`.
-        """
-        times, settled = timing.warm_up(call, self.workload.clock, self.log.events, **options)
+    def warm_up(
+        self,
+        name: str,
+        call: timing.Call,
+        first_call_ended: Callable[[], None] = lambda: None,
+        min_calls: int = timing.WARMUP_CALLS,
+    ) -> list[float]:
+        """Returns the warm-up calls' seconds. Adds `name` to `unsettled` if the last of these differ."""
+        clock, events = self.workload.clock, self.log.events
+        times, settled = timing.warm_up(call, clock, events, min_calls, first_call_ended)
         if not settled:
             self.unsettled.append(name)
         return times
@@ -194,7 +198,7 @@ class Run(RunState):
         name = f"for-{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}.pt2"
         kept = Path(self.job.kept_packages or folder, name)
         self.package = Path(self.job.package or kept)
-        cache = "warm" if self.job.kept_packages and kept.exists() else "cold"
+        cache: Literal["cold", "warm"] = "warm" if self.job.kept_packages and kept.exists() else "cold"
         parts = compile_model.build_package(self.workload, self.package, folder) if cache == "cold" else {}
         started = time.perf_counter()
         model = compile_model.load_package(self.package)
@@ -202,8 +206,15 @@ class Run(RunState):
         call = self.workload.call(model)
         parts["first run"], *times = self.warm_up("compiled", call, first_call_ended=self.log.first_call_ended)
         first, size = sum(parts.values()), self.package.stat().st_size
-        cost: dict[str, Any] = {"cache": cache, cache: CompileCost(first, parts), "package_bytes": size}
-        self.first_compilation = self.first_compilation or Compilation(first, graphs=1, **cost)
+        cost = CompileCost(first, parts)
+        self.first_compilation = self.first_compilation or Compilation(
+            first,
+            cache,
+            graphs=1,
+            cold=cost if cache == "cold" else None,
+            warm=cost if cache == "warm" else None,
+            package_bytes=size,
+        )
         return Variant(call, [first, *times], model)
 
     def compile_in_process(self, cached: set[str]) -> Variant:

@@ -13,7 +13,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from ..core import stats
 from ..core.measurement import Measurement
 from ..core.options import CUDA_GRAPH_MODES, OPTIONS, RunSpec
 
-Call = Callable[[], Any]
+Call = Callable[[], object]
 
 SETTLED = 0.10
 """Warm-up ends when the last three calls lie within this share of one another, as in torch.utils.benchmark."""
@@ -63,7 +63,7 @@ class PreparedCall:
     def __init__(self, prepare: Callable[[], None], call: Call) -> None:
         self.prepare, self.call = prepare, call
 
-    def __call__(self) -> Any:
+    def __call__(self) -> object:
         self.prepare()
         return self.call()
 

@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import time
-from typing import Any
 
 import torch
 import torch._inductor.config
@@ -14,7 +13,7 @@ from ..core import cores, format as fmt
 from ..core.options import RunSpec
 from . import compilation
 from .effects import tensors
-from .workload import dtype_of
+from .workload import Batch, dtype_of
 
 MOVES_SPEED = re.compile(
     r"(ONEDNN|DNNL|MKL|OMP|KMP|GOMP|ATEN_CPU|TORCH|TORCHINDUCTOR|TORCHDYNAMO|PYTORCH|TRITON|CUDA|CUDNN|CUBLAS|NVIDIA)_\w+"
@@ -68,7 +67,7 @@ def apply(spec: RunSpec) -> None:
         compilation.separate_instructions()
 
 
-def in_force(model: Any, batch: dict[str, Any]) -> dict[str, str]:
+def in_force(model: torch.nn.Module, batch: Batch) -> dict[str, str]:
     """Returns the settings in force, as {"attention": "sdpa"}, read from torch, the model and its inputs."""
     inputs = tensors(batch)
     parts = [module for module in model.modules() if "Attention" in type(module).__name__] or [model]

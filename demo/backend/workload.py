@@ -1,6 +1,7 @@
 """`Workload`: a model on its device, and the inputs of the call that a run times. Each task has a subclass."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,6 +16,8 @@ from ..core.size_log import InputSize
 from . import compilation, effects, timing
 from .messages import Events
 
+Model = Callable[..., Any]
+"""An eager module, its compiled copy, or the model of a package. It is called with the inputs by keyword."""
 Batch = dict[str, Any]
 """Keyword arguments of a model's call: tensors, or containers of tensors."""
 
@@ -37,7 +40,7 @@ class Variant:
 
     call: timing.Call
     warmup: list[float]
-    model: Any
+    model: Model
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Workload(ABC):
     spec: RunSpec
     """The run's options. Its `device` is 'cpu' or 'cuda', never 'auto'."""
     device: torch.device
-    model: Any
+    model: torch.nn.Module
     """The model before it is compiled, on the device, in eval mode."""
     caveats: list[Caveat] = field(default_factory=list, kw_only=True)
     """Caveats found while the model was loaded."""
@@ -72,11 +75,11 @@ class Workload(ABC):
         """Returns the arguments of a call with another batch size, height and width, or length of the prompt."""
         raise NotImplementedError("a model of one's own has its sizes in its function")
 
-    def predictions(self, outputs: Any) -> Predictions | None:
+    def predictions(self, outputs: object) -> Predictions | None:
         """Returns predictions from the outputs of one call; None for random weights and for a user's own model."""
         return None
 
-    def end_to_end(self, outputs: Any) -> EndToEnd | None:
+    def end_to_end(self, outputs: object) -> EndToEnd | None:
         """Times what a request needs besides the model's call; None if nothing."""
         return None
 
@@ -97,21 +100,21 @@ class Workload(ABC):
         """What each call gets back because an earlier one changed it. Must be made before the first call."""
         return effects.Restorer(self.batch)
 
-    def call(self, model: Any) -> timing.Call:
+    def call(self, model: Model) -> timing.Call:
         """Returns the function whose calls are timed. `model`: this workload's model, or its compiled copy."""
         restorer = self.restorer
         return timing.PreparedCall(restorer.restore, lambda: model(**restorer.batch))
 
-    def once(self, model: Any) -> Any:
+    def once(self, model: Model) -> object:
         """Calls `model` with the batch. Earlier calls do not change the outputs."""
         self.restorer.restore()
         return model(**self.restorer.batch)
 
-    def outputs(self, model: Any) -> Any:
+    def outputs(self, model: Model) -> object:
         """Returns cloned outputs, to compare eager and compiled. Must be called for the eager model first."""
         return compilation.clone_outputs(self.call(model)())
 
-    def exact_outputs(self, exact: Any) -> Any:
+    def exact_outputs(self, exact: Model) -> object:
         """Returns the outputs of `exact`, a float64 copy of the model, in the form of `outputs`."""
 
         def double(tensor: torch.Tensor) -> torch.Tensor:
@@ -119,6 +122,6 @@ class Workload(ABC):
 
         return exact(**pytree.tree_map_only(torch.Tensor, double, self.restorer.batch))
 
-    def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
+    def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, object]:
         """Times another call, eager and compiled, after the main one. Returns the fields that it adds to the result."""
         return {}

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any
 
 from ..core import format as fmt
 from ..core.options import OWN_MODEL
@@ -22,7 +21,7 @@ RUN_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "t
 """The options of a run that `best` accepts. The search sets all others."""
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: common.Commands) -> None:
     parser = commands.add_parser("best", help="find the best way to run a checkpoint here")
     parser.set_defaults(command=_best)
     common.add_model(parser)

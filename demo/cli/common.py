@@ -9,11 +9,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from ..core import catalog, format as fmt, images
 from ..core.codec import plain
-from ..core.options import OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec
+from ..core.options import OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, OptionValues, RunSpec
 from ..core.program import PROGRAM
 from ..core.result import RunResult
 from ..store.export import check_place
@@ -22,6 +22,8 @@ from ..sweep.grid import PICTURE
 
 OK, FAILED, BAD_INPUT, UNDECIDED = 0, 1, 2, 3
 """The exit codes of a command. Only `run --at-least` ends with UNDECIDED."""
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""Where a command adds itself to the command line."""
 
 
 class Stop(threading.Event):
@@ -69,17 +71,17 @@ def add_model(parser: argparse.ArgumentParser, own: bool = True) -> None:
 def add_options(parser: argparse.ArgumentParser, names: Iterable[str] = OPTIONS) -> None:
     """Adds the run options in `names`. An option that the user leaves out gets the value None."""
     for option in (OPTIONS[name] for name in names):
-        note: dict[str, Any] = {"dest": option.name, "help": _help(option)}
+        name, text = option.name, _help(option)
         if option.kind == "switch":
-            parser.add_argument(option.flag, action="store_true", default=None, **note)
+            parser.add_argument(option.flag, dest=name, help=text, action="store_true", default=None)
         elif option.kind == "queries":
-            parser.add_argument(option.flag, metavar=option.name.upper(), action="append", **note)
+            parser.add_argument(option.flag, dest=name, help=text, metavar=name.upper(), action="append")
         else:
-            metavar = {"whole": "N", "number": "X"}.get(option.kind, option.name.upper())
-            parser.add_argument(option.flag, metavar=metavar, **note)
+            metavar = {"whole": "N", "number": "X"}.get(option.kind, name.upper())
+            parser.add_argument(option.flag, dest=name, help=text, metavar=metavar)
 
 
-def option_values(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -> dict[str, Any]:
+def option_values(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -> OptionValues:
     """Returns the options that the user typed, unchecked: {"batch_size": "4", "freezing": True}.
 
     Several lists of text queries are joined: --text "a cat, a dog" --text "a tree" asks for three things.
@@ -104,16 +106,16 @@ def output_file(text: str) -> Path:
     return Path(text)
 
 
-def above_zero(text: str, read: Callable[[str], Any] = fmt.parse_number) -> Any:
+def above_zero(text: str, read: Callable[[str], object] = fmt.parse_number) -> object:
     """Returns the number that a text stands for; with `fmt.parse_whole` a whole number. An argparse type."""
     number = read(text)
-    if isinstance(number, str) or not 0 < number <= sys.maxsize:
+    if not isinstance(number, int | float) or not 0 < number <= sys.maxsize:
         kind = "whole number" if read is fmt.parse_whole else "number"
         raise argparse.ArgumentTypeError(f"give a {kind} above 0. Given: {text!r}")
     return number
 
 
-def spec_of_options(options: argparse.Namespace, given: dict[str, Any]) -> RunSpec:
+def spec_of_options(options: argparse.Namespace, given: OptionValues) -> RunSpec:
     """Returns the spec of a run with the options `given`. Raises BadInput if they do not fit the model."""
     if options.model is not None:
         if others := [name for name in ("checkpoint", "task", "image") if getattr(options, name) is not None]:
@@ -159,6 +161,6 @@ def find_stored(history: History, id: str) -> RunResult:
     return result
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """Returns a value as indented JSON; a dataclass becomes an object."""
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2)

@@ -13,7 +13,7 @@ from ..core.catalog import is_hub_id
 from ..core.options import BadInput
 from ..core.program import ROOT
 from ..store import hub_dataset
-from .common import FAILED, OK
+from .common import FAILED, OK, Commands
 
 CONTENT = (
     *("app.py", "requirements.txt", "packages.txt", "README.md", "LICENSE", "CONTRIBUTING.md", "SECURITY.md"),
@@ -34,7 +34,7 @@ ADVICE = (
 )
 
 
-def add_to(commands: argparse._SubParsersAction) -> None:
+def add_to(commands: Commands) -> None:
     parser = commands.add_parser("deploy", help="put this project on a Hugging Face Space")
     parser.set_defaults(command=_deploy)
     parser.add_argument("space", metavar="OWNER/NAME", help="the Space; it is made if it does not exist")

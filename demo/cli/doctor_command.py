@@ -4,7 +4,6 @@ import argparse
 import subprocess
 import sys
 from contextlib import closing, suppress
-from typing import Any
 
 from ..core import catalog, format as fmt, hub, refusals
 from ..core.cores import usable_cores
@@ -12,11 +11,11 @@ from ..core.machine import HostInfo
 from ..core.program import PACKAGE, install_command
 from ..runs.process import WorkerDied, child_process, ending
 from ..store.history import History, HistoryError
-from .common import FAILED, OK, json_text
+from .common import FAILED, OK, Commands, json_text
 from .terminal import hanging
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     parser = commands.add_parser("doctor", help="would a run work on this machine, and what is in the way")
     parser.set_defaults(command=_doctor)
     parser.add_argument("--json", action="store_true", help="print what was found as JSON")

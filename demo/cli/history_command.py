@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ..core import format as fmt
 from ..core.files import replacing
@@ -19,7 +19,7 @@ from ..present.script import script
 from ..store import export, hub_dataset
 from ..store.history import History
 from . import terminal
-from .common import PROGRAM, above_zero, find_stored
+from .common import PROGRAM, Commands, above_zero, find_stored
 
 VERBS = ("export", "card", "race", "delete")
 LISTED = 50
@@ -37,7 +37,7 @@ _HELP = """the stored results, newest first
 """
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     history = commands.add_parser(
         "history",
         help="the results stored so far, newest first; export, draw and delete them",

@@ -122,7 +122,13 @@ def _serve(options: argparse.Namespace) -> None:
 class _StoreOnce(argparse.Action):
     """Stores an option's value, and refuses a second one, which would replace the first without a word."""
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
         if option_string and getattr(namespace, self.dest, None) is not self.default:
             raise argparse.ArgumentError(self, "is given twice. Give it once")
         setattr(namespace, self.dest, values)
@@ -142,7 +148,7 @@ class _Parser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(rest)}", meant)
         return options, rest
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
+    def _check_value(self, action: argparse.Action, value: object) -> None:
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:

@@ -2,16 +2,16 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
 
 from ..core import format as fmt
 from ..core.options import TASKS
 from ..store import published
 from ..store.published import OOM, PublishedRow, setting_words
 from . import terminal
+from .common import Commands
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     parser = commands.add_parser("published", help="the guide's tables, and those that this project measured")
     parser.set_defaults(command=_list_rows)
     parser.add_argument("--subset", help="release, nightly, reduce-overhead, or a measured one")

@@ -8,12 +8,11 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ..core import format as fmt
 from ..core.catalog import find
 from ..core.machine import HostInfo
-from ..core.options import BadInput, RunSpec
+from ..core.options import BadInput, OptionValues, RunSpec
 from ..core.progress import Progress
 from ..core.refusals import on_machine
 from ..core.result import RunResult
@@ -27,7 +26,7 @@ from ..store.history import History
 from . import common, terminal
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: common.Commands) -> None:
     parser = commands.add_parser("run", help="time one checkpoint, eager and compiled, on one picture or prompt")
     parser.set_defaults(command=_run)
     common.add_model(parser)
@@ -48,7 +47,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--undecided", choices=("pass", "fail"), help=text)
 
 
-def run_options(options: argparse.Namespace) -> dict[str, Any]:
+def run_options(options: argparse.Namespace) -> OptionValues:
     """Returns the options that the user typed, plus those that --trace (a profile) and --package (AOTInductor) need.
 
     Raises BadInput if they contradict each other, such as --trace and --profile off.

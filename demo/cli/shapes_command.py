@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +50,7 @@ class Replay:
         return sum(self.seconds)
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: common.Commands) -> None:
     parser = commands.add_parser("shapes", help="replay a log of input sizes: which `dynamic` is the cheapest?")
     parser.set_defaults(command=_shapes)
     parser.add_argument("file", metavar="FILE", help="a line a call: batch [height width], or batch and prompt tokens")

@@ -6,10 +6,9 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ..core import format as fmt
-from ..core.options import BadInput, RunSpec
+from ..core.options import BadInput, OptionValues, RunSpec
 from ..present import markdown
 from ..present.report import Report
 from ..runs.forecast import SweepForecast, forecast_sweep
@@ -20,7 +19,7 @@ from ..sweep.run_grid import Done, Event, run_cells
 from . import common, terminal
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: common.Commands) -> None:
     parser = commands.add_parser("sweep", help="run a grid: checkpoints x batch sizes x modes x dtypes")
     parser.set_defaults(command=_sweep)
     either = parser.add_mutually_exclusive_group()
@@ -47,7 +46,7 @@ def add_to(commands: Any) -> None:
 
 def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
     """Returns the specs of the preset or file, whose entries the options of the command replace. Raises BadInput."""
-    content: dict[str, Any] = dict(PRESETS[options.preset]) if options.preset else {}
+    content: OptionValues = dict(PRESETS[options.preset]) if options.preset else {}
     if options.file:
         content = _read_yaml(options.file)
     content |= common.option_values(options, ["task", *SETTINGS])
@@ -59,7 +58,7 @@ def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
     return make_specs(content, options.file or "The sweep", folders=True)
 
 
-def _read_yaml(file: str) -> dict[str, Any]:
+def _read_yaml(file: str) -> OptionValues:
     import yaml  # only a grid in a file needs PyYAML
 
     try:

@@ -14,13 +14,12 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from . import limits
 from .format import did_you_mean, excerpt
-from .options import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec
+from .options import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, OptionValues, RunSpec
 from .program import ASSETS, PROGRAM
 
 NO_PICTURE = (0, 0)
@@ -137,7 +136,7 @@ def is_beyond(checkpoint: str, sha256: str | None) -> bool:
     return entry is not None and entry.bundled and sha256 is not None and find_scene(sha256) is None
 
 
-def arguments(spec: RunSpec) -> dict[str, Any]:
+def arguments(spec: RunSpec) -> OptionValues:
     """Returns the arguments from which `make_spec` makes `spec`, without those that have their default value."""
     options = spec.departures() | ({"text": ", ".join(spec.text)} if spec.text else {})
     task = {"task": spec.task} if find(spec.checkpoint) is None else {}
@@ -155,7 +154,7 @@ def is_hub_id(name: str) -> bool:
     return bool(allowed) and "--" not in name and ".." not in name and not name.endswith(".git")
 
 
-def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False, **options: Any) -> RunSpec:
+def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False, **options: object) -> RunSpec:
     """Returns the settings that a user typed as a `RunSpec`. Raises BadInput if they cannot be run.
 
     - `task`: None takes the catalogue's task. A checkpoint that is not in the catalogue needs a task.
@@ -180,7 +179,7 @@ def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False
     return spec
 
 
-def own_model_spec(model: str, **options: Any) -> RunSpec:
+def own_model_spec(model: str, **options: object) -> RunSpec:
     """Returns the `RunSpec` of a user's own model. Raises BadInput for a wrong value.
 
     `model`: 'FILE.py:FUNCTION', or 'package.module:FUNCTION' for a module that Python finds from the current folder.
@@ -243,7 +242,7 @@ def own_model_module(checkpoint: str) -> tuple[Path, str]:
     return folder, module
 
 
-def _parse(options: dict[str, Any]) -> dict[str, Any]:
+def _parse(options: OptionValues) -> OptionValues:
     return {name: OPTIONS[name].parse(value) if name in OPTIONS else value for name, value in options.items()}
 
 
@@ -256,7 +255,7 @@ def id_refusal(checkpoint: str) -> str:
     return ""
 
 
-def _checkpoint_name(typed: Any, folders: bool) -> str:
+def _checkpoint_name(typed: object, folders: bool) -> str:
     is_name = isinstance(typed, str | int | float)  # YAML reads a bare 3 as a number
     name = str(typed).replace("\ufeff", "").strip() if is_name else ""
     if not name:

@@ -1,7 +1,6 @@
 """Caveats: sentences that a reader should know before using the numbers of a run."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from . import format as fmt
 
@@ -88,7 +87,7 @@ class Caveat:
 
     key: str
     """A key of `WORDS`. With the key "note", `values["text"]` is the whole sentence."""
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:

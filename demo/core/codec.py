@@ -2,17 +2,21 @@
 
 import json
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
+
+T = TypeVar("T")
+JsonObject = dict[str, Any]
+"""An object of JSON, as `json.loads` returns it."""
 
 plain = to_jsonable_python
 """Returns a value with every dataclass in it as a dict and every tuple as a list."""
 _adapter = cache(TypeAdapter)
 
 
-def from_plain(kind: Any, data: Any) -> Any:
+def from_plain(kind: type[T], data: object) -> T:
     """Returns an object of the type `kind`, such as a dataclass, from `data`, which `plain` made of such an object.
 
     Unknown keys are ignored. Raises ValueError if a key without a default is missing, or a value has the wrong type.

@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
 
 _PATH = re.compile(r"""(?<![\w/.:~-])(?:file://|~)?(?:/[^\s/'"`,;:()<>|]+)+/([^\s/'"`,;:()<>|]*)""")
 
@@ -168,7 +167,7 @@ def printable(text: str, kept: str = "\n\t") -> str:
     return "".join(letter if stays(place, letter) else "\N{REPLACEMENT CHARACTER}" for place, letter in enumerate(text))
 
 
-def excerpt(value: Any) -> str:
+def excerpt(value: object) -> str:
     """Returns at most 80 characters of `repr(value)`, for an error message."""
     return shorten(repr(value), 80)
 
@@ -177,7 +176,7 @@ USUAL_NAMES = {"gpu": "cuda", "bf16": "bfloat16", "fp16": "float16", "half": "fl
 """Usual names of things that have another name here. By letters alone, 'gpu' would be most like 'cpu'."""
 
 
-def did_you_mean(given: Any, known: Iterable[str], likeness: float = 0.7) -> str:
+def did_you_mean(given: object, known: Iterable[str], likeness: float = 0.7) -> str:
     """Returns " Did you mean 'freezing'?" for the word of `known` that is most like `given`; "" if none is.
 
     Case does not count, nor does an owner that was left out: 'resnet50' is like 'microsoft/resnet-50'. `likeness`: the
@@ -191,14 +190,14 @@ def did_you_mean(given: Any, known: Iterable[str], likeness: float = 0.7) -> str
     return f" Did you mean {spellings[near[0]]!r}?" if near else ""
 
 
-def parse_whole(value: Any) -> Any:
+def parse_whole(value: object) -> object:
     """Returns an int for a whole float (2.0) or the text of an int ("2"); any other value unchanged."""
     with suppress(ValueError):
         return int(value) if isinstance(value, str) or (isinstance(value, float) and value.is_integer()) else value
     return value
 
 
-def parse_number(value: Any) -> Any:
+def parse_number(value: object) -> object:
     """Returns a float for the text of a finite number ("1.5"); any other value unchanged."""
     with suppress(ValueError):
         return float(value) if isinstance(value, str) and math.isfinite(float(value)) else value

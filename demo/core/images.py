@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -193,9 +192,10 @@ def _sixteen_bits(image: Image.Image, data: bytes) -> np.ndarray:
     return values
 
 
-def _other_order(args: Any) -> Any:
+def _other_order(args: str | tuple[object, ...]) -> str | tuple[object, ...]:
     """Returns the arguments of Pillow's decoder with the other order of bytes: 'RGB;16B' becomes 'RGB;16L'."""
-    raw, *others = (args,) if isinstance(args, str) else args
+    first, *others = (args,) if isinstance(args, str) else args
+    raw = str(first)
     ends = {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}
     swapped = raw[:-1] + ends[raw[-1]]
     return swapped if isinstance(args, str) else (swapped, *others)

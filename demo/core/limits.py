@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from . import format as fmt
 from .options import MAX_BATCH_SIZE, BadInput
@@ -69,19 +68,20 @@ def limits_from(environment: Mapping[str, str]) -> Limits:
     if unknown := sorted(name for name in environment if name.startswith(PREFIX) and name not in KNOWN_VARIABLES):
         meant = fmt.did_you_mean(unknown[0], KNOWN_VARIABLES, likeness=0.85)  # the prefix alone makes them alike
         raise BadInput(f"There is no setting {fmt.excerpt(unknown[0])}: unset this environment variable.{meant}")
-    values: dict[str, Any] = {"hosts": tuple(environment.get(HOSTS_VARIABLE, "").lower().replace(",", " ").split())}
+    values: dict[str, object] = {"hosts": tuple(environment.get(HOSTS_VARIABLE, "").lower().replace(",", " ").split())}
     if on_space(environment):
         values |= {"hub_ids": False, "sweep_cells": 24}
     for name, variable in VARIABLES.items():
         if text := environment.get(variable, ""):
-            values[name] = fmt.parse_whole(text)
-            if not isinstance(values[name], int) or values[name] < 1:
+            number = fmt.parse_whole(text)
+            if not isinstance(number, int) or number < 1:
                 raise BadInput(f"{variable} must be a whole number above 0. Given: {fmt.excerpt(text)}.")
+            values[name] = number
     if text := environment.get(HUB_IDS_VARIABLE, ""):
         if text not in ("0", "1"):
             raise BadInput(f"{HUB_IDS_VARIABLE} must be 1 or 0. Given: {fmt.excerpt(text)}.")
         values["hub_ids"] = text == "1"
-    return Limits(**values)
+    return replace(Limits(), **values)
 
 
 @cache

@@ -5,15 +5,18 @@ links and sweeps are made from `OPTIONS`. So a new option is declared here and a
 """
 
 import dataclasses
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ..tasks import own_model, text_generation
 from ..tasks.registry import BY_NAME
 from ..tasks.task import Task
 from . import format as fmt
+
+T = TypeVar("T")
 
 
 class BadInput(ValueError):
@@ -36,6 +39,8 @@ MAX_PROMPT = 20_000
 """Longest prompt, in characters."""
 PUBLISHED_CALLS = 300
 """Timed calls of eager and of compiled with the protocol 'as published', as many as in the Transformers guide."""
+OptionValues = dict[str, Any]
+"""Values of options by name: as a user typed them, or as a `RunSpec` has them."""
 OPTION_GROUPS = ("machine", "compile", "timing")
 """Groups of options under 'Advanced' in the form, in the order of the form."""
 
@@ -51,7 +56,7 @@ class Option:
 
     name: str
     """Name of the field in `RunSpec`. Links, sweeps, the API and stored JSON use it, too."""
-    default: Any
+    default: object
     kind: Literal["choice", "switch", "whole", "number", "queries", "passage"]
     help: str
     """One or two sentences for `--help`, the form and the API's documentation."""
@@ -72,7 +77,7 @@ class Option:
     def flag(self) -> str:
         return f"--{self.name.replace('_', '-')}"
 
-    def parse(self, value: Any) -> Any:
+    def parse(self, value: object) -> object:
         """Returns the value that a user's text stands for, such as 4 for '4'; any other value unchanged.
 
         Of a choice, True and False become 'on' and 'off', which YAML reads as booleans. A text loses a byte order mark.
@@ -81,10 +86,14 @@ class Option:
             value = value.replace("\ufeff", "")
         if isinstance(value, bool) and "on" in self.values:
             value = "on" if value else "off"
-        readers = {"whole": fmt.parse_whole, "number": fmt.parse_number, "queries": _parse_queries}
+        readers: dict[str, Callable[[object], object]] = {
+            "whole": fmt.parse_whole,
+            "number": fmt.parse_number,
+            "queries": _parse_queries,
+        }
         return readers[self.kind](value) if self.kind in readers else value
 
-    def check(self, value: Any) -> None:
+    def check(self, value: object) -> None:
         """Raises BadInput for a value that the option does not allow."""
         if value is None and self.default is None:
             return
@@ -101,28 +110,30 @@ class Option:
             case "passage":
                 _check_passage(value)
 
-    def _check_number(self, value: Any) -> None:
-        types, noun = (int, "whole number") if self.kind == "whole" else (int | float, "number")
-        if isinstance(value, bool) or not isinstance(value, types) or not self.low <= value <= self.high:
+    def _check_number(self, value: object) -> None:
+        noun = "whole number" if self.kind == "whole" else "number"
+        number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        fits = self.low <= number <= self.high and (self.kind != "whole" or isinstance(value, int))
+        if not fits:
             bounds = f"from {self.low:g} to {self.high:g}"
             raise BadInput(f"{self.label} must be a {noun} {bounds}. Given: {fmt.excerpt(value)}.")
 
 
-def option(kind: str, default: Any, help: str, **facts: Any) -> Any:
+def option(kind: str, default: T, help: str, **facts: object) -> T:
     """Returns a dataclass field that declares an option of `RunSpec`. The arguments are fields of its `Option`."""
     metadata = {"kind": kind, "help": help, "timing": facts.get("fold") == "timing"}
     return field(default=default, metadata=metadata | facts)
 
 
-def choice(values: tuple[str, ...], help: str, **facts: Any) -> Any:
+def choice(values: tuple[str, ...], help: str, **facts: object) -> str:
     return option("choice", values[0], help, values=values, **facts)
 
 
-def switch(help: str, **facts: Any) -> Any:
+def switch(help: str, **facts: object) -> bool:
     return option("switch", False, help, **facts)
 
 
-def number(default: float | None, low: float, high: float, help: str, **facts: Any) -> Any:
+def number(default: T, low: float, high: float, help: str, **facts: object) -> T:
     """Returns a dataclass field that declares a numeric option, `low` to `high`: a whole number if `low` is an int."""
     kind = "whole" if isinstance(low, int) else "number"
     return option(kind, default, f"{help} From {low:g} to {high:g}.", low=low, high=high, **facts)
@@ -277,7 +288,7 @@ class RunSpec:
         """Whether inductor can cache what it compiles for this spec. Frozen weights on a CPU cannot be cached."""
         return self.compiler == "jit" and (not self.freezing or self.device == "cuda")
 
-    def departures(self) -> dict[str, Any]:
+    def departures(self) -> OptionValues:
         """Returns the options that are not at their default, with their values: {'batch_size': 4}."""
         return {name: value for name, option in OPTIONS.items() if (value := getattr(self, name)) != option.default}
 
@@ -294,23 +305,22 @@ CHANGES_EAGER = ("dtype", "channels_last", "attention")
 """The options for speed that change the eager calls of a run, too. The others change the compiled model only."""
 
 
-def check_choice(title: str, value: Any, allowed: tuple[str, ...]) -> None:
+def check_choice(title: str, value: object, allowed: tuple[str, ...]) -> None:
     """Raises BadInput unless `value` is one of `allowed`. `title` names the choice in the message."""
     if not isinstance(value, str) or value not in allowed:
         meant = fmt.did_you_mean(value, allowed)
         raise BadInput(f"Unknown {title} {fmt.excerpt(value)}. Allowed: {', '.join(allowed)}.{meant}")
 
 
-def _parse_queries(value: Any) -> Any:
+def _parse_queries(value: object) -> object:
     if isinstance(value, str):
-        value = re.split(r"[,;\n]", value)
-        return tuple(query.strip() for query in value if query.strip())
+        return tuple(query.strip() for query in re.split(r"[,;\n]", value) if query.strip())
     if not isinstance(value, Iterable):
         return (value,)
     return tuple(query.strip() if isinstance(query, str) else query for query in value)
 
 
-def _check_passage(text: Any) -> None:
+def _check_passage(text: object) -> None:
     if not isinstance(text, str):
         raise BadInput(f"The prompt is a text. Given: {fmt.excerpt(text)}.")
     if len(text) > MAX_PROMPT:
@@ -321,9 +331,10 @@ def _check_passage(text: Any) -> None:
         raise BadInput("The prompt holds half a character (a lone surrogate). Type it anew.") from error
 
 
-def _check_queries(queries: Any) -> None:
-    texts = isinstance(queries, tuple) and all(isinstance(query, str) and query.strip() for query in queries)
-    if not texts or len(queries) > MAX_QUERIES or any(len(query) > MAX_QUERY_LENGTH for query in queries):
+def _check_queries(queries: object) -> None:
+    texts = [query for query in queries if isinstance(query, str)] if isinstance(queries, tuple) else []
+    fits = isinstance(queries, tuple) and len(texts) == len(queries) <= MAX_QUERIES
+    if not fits or not all(query.strip() and len(query) <= MAX_QUERY_LENGTH for query in texts):
         raise BadInput(
             f"The text queries are at most {MAX_QUERIES} texts of 1 to {MAX_QUERY_LENGTH} characters, such as: a cat, "
             f"a remote control. Given: {fmt.excerpt(queries)}."

@@ -5,11 +5,10 @@ only some models need.
 """
 
 from collections.abc import Collection
-from typing import Any
 
 from . import catalog, format as fmt
 from .machine import HostInfo
-from .options import CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
+from .options import CUDA_GRAPH_MODES, OPTIONS, BadInput, OptionValues, RunSpec
 
 TRITON, AMPERE = (7, 0), (8, 0)
 """Compute capabilities of GPUs: the least for which Triton compiles, and the least with TensorFloat-32 and bfloat16."""
@@ -93,7 +92,7 @@ def resolve(spec: RunSpec, machine: HostInfo) -> RunSpec:
     return placed
 
 
-def less_memory(spec: RunSpec, compiled: bool = False, half: str = "") -> tuple[str, dict[str, Any]]:
+def less_memory(spec: RunSpec, compiled: bool = False, half: str = "") -> tuple[str, OptionValues]:
     """Returns advice after memory ran out, and the options that it changes: ('Try batch size 4.', {'batch_size': 4}).
 
     The dict is empty if only a smaller model can help.
@@ -101,7 +100,7 @@ def less_memory(spec: RunSpec, compiled: bool = False, half: str = "") -> tuple[
     - `compiled`: whether it ran out in the compiled model, or while it was compiled. Then its mode may be the cause.
     - `half`: a number format of two bytes that is known to be fast on the device; '' if none is.
     """
-    change: dict[str, Any] = {}
+    change: OptionValues = {}
     if compiled and spec.mode != OPTIONS["mode"].default:  # it keeps memory of CUDA graphs, or tries out kernels
         change["mode"] = OPTIONS["mode"].default
     if spec.batch_size > 1:
@@ -114,7 +113,7 @@ def less_memory(spec: RunSpec, compiled: bool = False, half: str = "") -> tuple[
     return f"Try {' or '.join(words)}.", change
 
 
-def other_way_to_compile(spec: RunSpec, not_it: Collection[str] = ()) -> tuple[str, dict[str, Any]]:
+def other_way_to_compile(spec: RunSpec, not_it: Collection[str] = ()) -> tuple[str, OptionValues]:
     """Returns advice after a failed compile, and the default values to go back to.
 
     `not_it`: names of options that are not the cause. Example: ('Without freezing it may work.', {'freezing': False}).

@@ -6,7 +6,7 @@ Only raw times are stored, in seconds. All else is computed from them, so a bett
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from . import stats
 from .caveat import NOTHING_DONE, Caveat, note
@@ -23,7 +23,7 @@ from .comparison import (
 )
 from .machine import Environment, HostSample
 from .measurement import Compilation, Measurement, Pair, Roofline, StartUp
-from .options import RunSpec
+from .options import OptionValues, RunSpec
 from .outputs import EndToEnd, ImageInfo, Parity, Predictions
 from .stats import Duration, Interval
 
@@ -43,7 +43,7 @@ class Failure:
     """One of `progress.PHASES`."""
     message: str
     remedy: str
-    change: dict[str, Any] = field(default_factory=dict)
+    change: OptionValues = field(default_factory=dict)
     """Fields of `RunSpec` that the remedy names, with new values. Each alone may be enough."""
 
 

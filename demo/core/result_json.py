@@ -2,23 +2,22 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 from ..tasks.registry import BY_NAME
-from .codec import from_plain, plain
+from .codec import JsonObject, from_plain, plain
 from .comparison import Speedup
 from .format import milliseconds
 from .measurement import Measurement
 from .result import SCHEMA_VERSION, RunResult
 
 
-def to_json(result: RunResult) -> dict[str, Any]:
+def to_json(result: RunResult) -> dict[str, object]:
     """Returns a result as a dict of JSON types. `docs/api.md` describes the keys.
 
     `break_even_calls` and `break_even_seconds` are None unless the verdict is 'faster'. `end_to_end_speedup` is None
     without a verdict, or if it is 'unsure'.
     """
-    data = plain(result)
+    data: JsonObject = plain(result)
     for variant in ("eager", "compiled"):
         seconds = result.latencies.get(variant)
         data[f"{variant}_ms"] = milliseconds(seconds) if seconds is not None else None
@@ -41,10 +40,10 @@ def to_json(result: RunResult) -> dict[str, Any]:
     if (answer := result.answer_seconds) is not None:
         data["answer_ms"] = dict(zip(("eager", "compiled"), map(milliseconds, answer), strict=True))
         data["break_even_answers"] = paid and paid.answers
-    return data  # type: ignore[no-any-return]
+    return data
 
 
-def _variant(result: RunResult, measured: Measurement, latency: float) -> dict[str, Any]:
+def _variant(result: RunResult, measured: Measurement, latency: float) -> dict[str, float | None]:
     rate, batch = f"{result.spec.unit}s_per_second", result.spec.batch_size
     figures = {
         "median_ms": milliseconds(measured.median_seconds),
@@ -60,7 +59,7 @@ def _variant(result: RunResult, measured: Measurement, latency: float) -> dict[s
     return figures
 
 
-def _comparison(speedup: Speedup) -> dict[str, Any]:
+def _comparison(speedup: Speedup) -> dict[str, object]:
     latencies = zip(("eager_ms", "compiled_ms"), map(milliseconds, speedup.latencies), strict=True)
     return dict(latencies) | {"speedup": plain(speedup), "control": plain(speedup.control)}
 
@@ -70,7 +69,7 @@ def dumps(result: RunResult) -> str:
     return json.dumps(to_json(result), allow_nan=False, ensure_ascii=False)
 
 
-def from_json(data: dict[str, Any]) -> RunResult:
+def from_json(data: JsonObject) -> RunResult:
     """Returns the result that `to_json` wrote. Raises ValueError for a wrong `schema_version` or value."""
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:

@@ -1,7 +1,5 @@
 """Names of a run's settings, machine and status as plain text, the same on the page and in the terminal."""
 
-from typing import Any
-
 from ..core import format as fmt
 from ..core.measurement import Measurement
 from ..core.options import OPTIONS, OWN_MODEL, RunSpec
@@ -92,7 +90,7 @@ def settings_list(spec: RunSpec) -> list[str]:
     return parts + switches
 
 
-def value_text(value: Any) -> str:
+def value_text(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)

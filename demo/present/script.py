@@ -6,7 +6,6 @@ A program is a few blocks of text, and `$name` in a block stands for a value. Te
 
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from ..core import catalog
 from ..core.options import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
@@ -279,7 +278,7 @@ def _path(path: Path) -> str:
     return literal(path.relative_to(catalog.ASSETS.parent).as_posix())
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     """Returns the `repr` of a value, if possible in double quotes."""
     text = repr(value)
     return text if '"' in text else text.replace("'", '"')

@@ -9,12 +9,11 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..core import format as fmt
 from ..core.catalog import Checkpoint, find
 from ..core.machine import HostInfo
-from ..core.options import PUBLISHED_CALLS, TEXT_GENERATION, RunSpec
+from ..core.options import PUBLISHED_CALLS, TEXT_GENERATION, OptionValues, RunSpec
 from ..core.result import RunResult
 
 AVERAGED_RUNS = 5
@@ -86,7 +85,7 @@ def memory_doubt(spec: RunSpec, checkpoint: Checkpoint | None, stored: Sequence[
 
 def _alike(spec: RunSpec, stored: Sequence[RunResult]) -> list[RunResult]:
     """Returns the runs with the settings of `spec`, but for those that change neither time nor memory much."""
-    alike: dict[str, Any] = {"text": (), "repeats": 1}
+    alike: OptionValues = {"text": (), "repeats": 1}
     asked = dataclasses.replace(spec, **alike)
     return [run for run in stored if dataclasses.replace(run.spec, **alike) == asked]
 

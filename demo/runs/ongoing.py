@@ -10,10 +10,9 @@ import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from ..core import codec, format as fmt, limits
-from ..core.options import RunSpec
+from ..core.options import OptionValues, RunSpec
 from ..core.program import PROGRAM
 from ..core.progress import PHASE_DOING, PHASES, Progress, Provisional
 from ..core.refusals import AGAIN, less_memory, other_way_to_compile
@@ -83,9 +82,9 @@ class OngoingRun:
         left = remaining if remaining > 0 else None
         return dataclasses.replace(latest, elapsed_seconds=elapsed, remaining_seconds=left, racing_seconds=racing)
 
-    def job(self, folder: str) -> dict[str, Any]:
+    def job(self, folder: str) -> dict[str, object]:
         """Returns the message that starts the run in a process whose temporary folder is `folder`. Raises OSError."""
-        job: dict[str, Any] = {"id": self.id, "started_at": self.started_at, **vars(self.threads)}
+        job: dict[str, object] = {"id": self.id, "started_at": self.started_at, **vars(self.threads)}
         files = vars(self.files) | {"input_file": self.input_file}
         job |= {name: str(file.resolve()) for name, file in files.items() if file is not None}
         if self.spec.cache == "empty":
@@ -122,7 +121,7 @@ class OngoingRun:
         ended = ending(code) if code is not None else "stopped answering"
         ended = "sent a message that cannot be read" if worker.unreadable else ended
         _log.warning("the worker %s; it printed last: %s", ended, worker.child.last_words() or "nothing")
-        change: dict[str, Any] = {}
+        change: OptionValues = {}
         if code == -signal.SIGKILL and self.progress.phase != "start":
             # On a CPU nobody has measured whether half formats are fast, and the process that could is gone.
             half = "float16" if self.spec.device == "cuda" else ""
@@ -141,7 +140,7 @@ class OngoingRun:
     def _doing(self) -> str:
         return PHASE_DOING.get(self.progress.phase, "running")
 
-    def _as_failed(self, status: Status, message: str, remedy: str, change: dict[str, Any] | None = None) -> RunResult:
+    def _as_failed(self, status: Status, message: str, remedy: str, change: OptionValues | None = None) -> RunResult:
         return self.answer or RunResult(
             id=self.id,
             started_at=self.started_at,

@@ -17,9 +17,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 from ..core import codec, format as fmt
 from ..core.machine import HostInfo
@@ -52,7 +52,7 @@ class Child:
         self.folder = folder
         self._process, self._output, self._errors = process, output, errors
 
-    def send(self, job: dict[str, Any]) -> None:
+    def send(self, job: Mapping[str, object]) -> None:
         """Writes the job as one line of JSON. Raises nothing if the process dies meanwhile."""
         pipe, rest = cast(IO[bytes], self._process.stdin).fileno(), json.dumps(job).encode() + b"\n"
         writable = select.poll()
@@ -164,7 +164,7 @@ class Worker:
         self.ready.set()
         self._events.put(None)  # the end
 
-    def _receive(self, message: dict[str, Any]) -> None:
+    def _receive(self, message: codec.JsonObject) -> None:
         kind = message["event"]
         if kind == "ready":
             self.machine = codec.from_plain(HostInfo, message["machine"])

@@ -24,7 +24,7 @@ _TEXT, _WHOLE, _NUMBER, _SWITCH = "string", "Int64", "Float64", "boolean"
 """pandas' types that allow missing values, so that a column has one type in every export."""
 
 
-def _option(annotation: Any) -> str:
+def _option(annotation: object) -> str:
     kinds = {str: _TEXT, int: _WHOLE, float: _NUMBER, bool: _SWITCH}
     kind, *_ = (*typing.get_args(annotation), annotation)  # int for `int | None`, str for `tuple[str, ...]`
     return kinds[kind]
@@ -91,7 +91,7 @@ def check_place(path: Path, what: str) -> None:
         raise BadInput(f"The {what} {str(path)!r} cannot be written: {why}. Name another file.")
 
 
-def row(result: RunResult) -> dict[str, Any]:
+def row(result: RunResult) -> dict[str, object]:
     """Returns a value for each column of `EXPORTED`; None for what was not measured or the task cannot use."""
     data, values = to_json(result), {}
     for name, (kind, path) in EXPORTED.items():
@@ -115,7 +115,7 @@ def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
         write_rows(map(row, results), COLUMN_TYPES, format, file)
 
 
-def write_rows(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, str], format: str, file: BinaryIO) -> None:
+def write_rows(rows: Iterable[Mapping[str, object]], kinds: Mapping[str, str], format: str, file: BinaryIO) -> None:
     """Writes rows as 'csv' or 'parquet'. `kinds` has the pandas type of each column, in the order of the columns."""
     if format == "csv":
         file.write(csv_text(list(kinds), rows).encode())
@@ -123,7 +123,9 @@ def write_rows(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, str], form
     import pandas as pd  # takes a second
 
     held = list(rows)
-    columns: dict[str, Any] = {name: pd.array([row[name] for row in held], dtype=kind) for name, kind in kinds.items()}  # type: ignore[call-overload]
+    columns: dict[str, object] = {
+        name: pd.array([row[name] for row in held], dtype=kind) for name, kind in kinds.items()
+    }  # type: ignore[call-overload]
     pd.DataFrame(columns).to_parquet(file, index=False)
 
 
@@ -151,7 +153,7 @@ Apostrophes in front match too, so that `unescape_formula` removes only one that
 """
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
     """Returns the rows as CSV text with a header. None and a missing column become an empty cell."""
     file = io.StringIO()
     writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
@@ -160,7 +162,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return file.getvalue()
 
 
-def escape_formula(value: Any) -> Any:
+def escape_formula(value: object) -> object:
     """Returns a text with an apostrophe before a formula, and spaces for carriage returns; other values unchanged."""
     if not isinstance(value, str):
         return value

@@ -14,7 +14,7 @@ import logging
 import os
 import sqlite3
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import islice
@@ -196,7 +196,7 @@ class History:
         others += f" AND {_SAME_MODEL}" if same_model else ""
         return list(filter(None, map(load_rerun, self._column_like(like, "rerun", others, NEWEST))))
 
-    def _column_like(self, like: RunResult, column: str, where: str, most: int) -> list[Any]:
+    def _column_like(self, like: RunResult, column: str, where: str, most: int) -> list[bytes]:
         # Without an environment, device_name and torch are NULL: no row equals NULL, so nothing is found.
         newest = f"SELECT {column} FROM results WHERE {where} {_NEWEST_FIRST} LIMIT {most}"
         return [value for (value,) in self._read(newest, _searched_columns(like) | {"id": like.id})]
@@ -258,7 +258,7 @@ class History:
         except (OSError, HistoryError) as error:  # BlockingIOError: the run is still going on
             _log.info("%s is left for later: %s", path.name, error)
 
-    def _read(self, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
+    def _read(self, statement: str, values: Mapping[str, object] | Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self._database("read") as database:
             return database.execute(statement, values).fetchall()
 
@@ -281,7 +281,7 @@ def _places(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _searched_columns(result: RunResult) -> dict[str, Any]:
+def _searched_columns(result: RunResult) -> dict[str, object]:
     spec, machine = result.spec, result.environment
     key = {name: getattr(spec, name) for name in ("checkpoint", "batch_size", "mode", "dtype")}
     return key | {name: machine and getattr(machine, name) for name in ("device_name", "torch")}

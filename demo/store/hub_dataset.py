@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..core.files import replacing
 from ..core.options import BadInput
@@ -21,6 +21,9 @@ from ..core.result import RunResult
 from ..core.result_json import dumps
 from . import export
 from .history import History
+
+if TYPE_CHECKING:
+    from huggingface_hub import CommitScheduler
 
 VARIABLE = "WORTH_COMPILING_DATASET"
 FOLDER = "dataset"
@@ -64,7 +67,7 @@ class PushedHistory(History):
     def __init__(self, dataset: str) -> None:
         super().__init__()
         self.dataset = dataset
-        self._scheduler: Any = None
+        self._scheduler: CommitScheduler | None = None
         # In a thread, because the scheduler asks the Hub when it is made: that may take long or fail.
         self.connecting = threading.Thread(target=self._connect, daemon=True)
         self.connecting.start()
@@ -141,12 +144,12 @@ def forget(history: History, ids: Iterable[str]) -> None:
         (deleted / name).touch()
 
 
-def _scheduler_class(deleted: Path) -> Any:
+def _scheduler_class(deleted: Path) -> "type[CommitScheduler]":
     """Returns a `CommitScheduler` whose pushes first delete the results that are noted in the folder `deleted`."""
     from huggingface_hub import CommitOperationDelete, CommitScheduler
 
     class DeletingScheduler(CommitScheduler):
-        def push_to_hub(self) -> Any:
+        def push_to_hub(self) -> object:
             notes = [note for note in sorted(deleted.glob("*/*")) if note.is_file()]
             if notes:
                 names = [note.relative_to(deleted).as_posix() for note in notes]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from pydantic import TypeAdapter
 
@@ -75,7 +75,7 @@ class PublishedRow:
     """Number of processes over which the speed-up is pooled."""
     threads: int | None = None
     """Threads of torch; None on a GPU."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     """Options that are not at their default and have no other column: {'freezing': True}."""
 
     @property
@@ -97,12 +97,24 @@ def read_row(cells: Mapping[str, str]) -> PublishedRow:
     settings = json.loads(cells.get("settings") or "{}")
     if unknown := settings.keys() - OPTIONS.keys():
         raise ValueError(f"the settings have unknown options: {', '.join(sorted(unknown))}")
-    values: dict[str, Any] = {name: cell for name, cell in cells.items() if cell}  # an empty cell is the default
+    values: dict[str, object] = {name: cell for name, cell in cells.items() if cell}  # an empty cell is the default
     values = {"speedup": eager and compiled and eager / compiled, **values, "settings": settings}
     return _ROW.validate_python(values | {"eager_seconds": eager, "compiled_seconds": compiled})  # reads the numbers
 
 
 # The guide's tables
+
+
+class Fault(TypedDict):
+    """A fault of the guide."""
+
+    id: str
+    note: str
+    """The fault, as a sentence."""
+    source: str
+    """Its place in the guide."""
+    rows: dict[str, object] | None
+    """Values by column: rows with all these values have the fault. None: the text or whole tables have it."""
 
 
 @cache
@@ -117,12 +129,8 @@ def all_rows() -> tuple[PublishedRow, ...]:
 
 
 @cache
-def faults() -> list[dict[str, Any]]:
-    """Returns the known faults of the guide, each a dict with 'id', 'note', 'source' and 'rows'.
-
-    - 'note': the fault, as a sentence. 'source': its place in the guide.
-    - 'rows': values by column; rows with all these values have the fault. None: the text or whole tables have it.
-    """
+def faults() -> list[Fault]:
+    """Returns the known faults of the guide."""
     return list(json.loads((_GUIDE_FOLDER / "faults.json").read_text(encoding="utf-8")))
 
 
@@ -135,7 +143,7 @@ def sources() -> list[dict[str, str]]:
 def notes_of(row: PublishedRow) -> tuple[str, ...]:
     """Returns a sentence for each known fault of this row; () for a row of this project."""
     of_rows = [] if row.measured else [fault for fault in faults() if fault["rows"] is not None]
-    return tuple(fault["note"] for fault in of_rows if fault["rows"].items() <= vars(row).items())
+    return tuple(fault["note"] for fault in of_rows if (fault["rows"] or {}).items() <= vars(row).items())
 
 
 # The filter
@@ -176,9 +184,9 @@ def values(rows: Iterable[PublishedRow], column: str) -> list[Any]:
 # Export
 
 
-def record(row: PublishedRow) -> dict[str, Any]:
+def record(row: PublishedRow) -> dict[str, object]:
     """Returns a dict for JSON with `COLUMNS`, 'origin' and 'notes'. Times are milliseconds or 'OOM'; None: unknown."""
-    values: dict[str, Any] = {"origin": MEASURED if row.measured else "published"}
+    values: dict[str, object] = {"origin": MEASURED if row.measured else "published"}
     for name in COLUMNS:
         value = getattr(row, name.replace("_ms", "_seconds"))
         if name in ("eager_ms", "compiled_ms"):
@@ -198,7 +206,7 @@ def to_csv(rows: Iterable[PublishedRow]) -> str:
     return csv_text(list(record(guide_rows()[0])), map(csv_cells, rows))
 
 
-def csv_cells(row: PublishedRow) -> dict[str, Any]:
+def csv_cells(row: PublishedRow) -> dict[str, object]:
     settings = json.dumps(dict(row.settings), ensure_ascii=False) if row.settings else ""
     return record(row) | {"settings": settings, "notes": " ".join(notes_of(row))}
 

@@ -9,19 +9,18 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ..core import catalog, outputs, stats
 from ..core.comparison import ProcessFigure
 from ..core.machine import HostInfo
-from ..core.options import CHANGES_EAGER, CUDA_GRAPH_MODES, OPTIONS, BadInput, RunSpec
+from ..core.options import CHANGES_EAGER, CUDA_GRAPH_MODES, OPTIONS, BadInput, OptionValues, RunSpec
 from ..core.refusals import on_machine, refusal, resolve
 from ..core.result import RunResult
 from ..core.stats import Difference, Measured
 from ..tasks.registry import BY_NAME
 
 EAGER_WAY = "eager"
-WAYS: dict[str, dict[str, Any]] = {
+WAYS: dict[str, OptionValues] = {
     EAGER_WAY: {},
     "default": {},
     "freezing": {"freezing": True},

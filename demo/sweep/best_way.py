@@ -22,7 +22,7 @@ from ..runs.runner import Runner
 from ..store.reruns import compiled_spec
 from .best_table import EAGER_WAY, BestTable, Way, best_table, ways
 from .grid import valid_results
-from .run_grid import Done, Event, Turn, Waiting, no_queue, run_one
+from .run_grid import Done, Event, RunArguments, Turn, Waiting, no_queue, run_one
 
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
@@ -118,7 +118,7 @@ class Search:
     ) -> Generator[Event, None, None]:
         place, stop = self.ways.index(way), threading.Event()
         spent, began = self._spent, time.monotonic()
-        more = {
+        more: RunArguments = {
             "files": files,
             "earlier": self._runs[way.name][-1].as_processes() if self._runs[way.name] else (),
             "runs_after": len(self._missing()) - 1,

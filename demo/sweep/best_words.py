@@ -1,7 +1,6 @@
 """The texts of the search for the best way to run a model: its conclusion and the cells of its table."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..core import codec, format as fmt
 from ..core.options import MODES, OPTIONS
@@ -102,7 +101,7 @@ def missing(steps: Sequence[tuple[Way, bool]]) -> str:
     return fmt.capital("; ".join(f"{title}: {ways}" for title, ways in names.items() if ways)) + "."
 
 
-def as_json(table: BestTable) -> dict[str, Any]:
+def as_json(table: BestTable) -> dict[str, object]:
     """Returns the table for other programs, in seconds and bytes; None means not known."""
     return {
         "answer": conclusion(table),

@@ -13,13 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from ..core import catalog, format as fmt, hub
 from ..core.catalog import Checkpoint
 from ..core.files import replacing
 from ..core.machine import HostInfo
-from ..core.options import OPTIONS, TEXT_GENERATION, BadInput, RunSpec, unused_options
+from ..core.options import OPTIONS, TEXT_GENERATION, BadInput, OptionValues, RunSpec, unused_options
 from ..core.refusals import on_machine
 from ..core.result import RunResult
 from ..present.report import Report
@@ -31,7 +30,7 @@ SETTINGS = tuple(name for name in OPTIONS if name not in AXES.values())
 PICTURE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 """The default picture: a drawn scene, 4:3."""
 MAX_CELLS = 2000
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: dict[str, OptionValues] = {
     "published": {
         "checkpoints": [checkpoint.id for checkpoint in catalog.PUBLISHED],
         "batch_sizes": [1, 4, 16],
@@ -50,7 +49,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 """'published' covers the Transformers guide's tables, 'smoke' the checkpoints in this repository."""
 
 
-def make_specs(grid: Mapping[str, Any], where: str = "The sweep", folders: bool = False) -> tuple[RunSpec, ...]:
+def make_specs(grid: Mapping[str, object], where: str = "The sweep", folders: bool = False) -> tuple[RunSpec, ...]:
     """Returns one spec for each cell of a grid, checkpoint by checkpoint, without duplicates.
 
     `grid` holds 'checkpoints' and perhaps further lists (`AXES`), options (`SETTINGS`) and 'task'. A checkpoint gets
@@ -71,18 +70,18 @@ def make_specs(grid: Mapping[str, Any], where: str = "The sweep", folders: bool 
     return tuple(dict.fromkeys(_make_spec(cell, settings, folders) for cell in cells))
 
 
-def _axis(name: str, values: Any) -> list[Any]:
+def _axis(name: str, values: object) -> list[object]:
     name = name.replace("_", " ")
-    values = values if isinstance(values, list | tuple) else [values]
-    if not values:
+    several = values if isinstance(values, list | tuple) else [values]
+    if not several:
         raise BadInput(f"The sweep has no {name}. Give one at least.")
     try:
-        return list(dict.fromkeys(values))
+        return list(dict.fromkeys(several))
     except TypeError:
         raise BadInput(f"The sweep's {name} must be single values, and no lists of them.") from None
 
 
-def _make_spec(cell: dict[str, Any], settings: Mapping[str, Any], folders: bool) -> RunSpec:
+def _make_spec(cell: OptionValues, settings: OptionValues, folders: bool) -> RunSpec:
     known = catalog.find(cell["checkpoint"])
     task = known.task if known is not None else settings.get("task", "")
     unused = [] if task == TEXT_GENERATION else [*unused_options(task)]
@@ -200,7 +199,7 @@ TABLE_ENDINGS = (".csv", ".json", ".parquet")
 _COLUMNS = {"model": "string", **export.COLUMN_TYPES, "value": "string"}
 
 
-def table_row(cell: GridRun) -> dict[str, Any]:
+def table_row(cell: GridRun) -> dict[str, object]:
     """Returns a finished cell's row, a value by column: an export's columns, the model's family, the cell's text."""
     known = catalog.find(cell.spec.checkpoint)
     result = cell.result or RunResult("", "", "failed", cell.spec)

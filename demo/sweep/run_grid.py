@@ -5,10 +5,12 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
+from ..core.comparison import ProcessResult
 from ..core.options import BadInput, RunSpec
 from ..core.progress import Progress
+from ..runs.ongoing import Files
 from ..runs.runner import Runner
 from .grid import GridRun
 
@@ -37,6 +39,15 @@ Turn = Callable[[], AbstractContextManager[Iterable[int]]]
 """Queues a run. Its context yields how many runs go first, until it is the run's turn; its end starts the next run."""
 
 
+class RunArguments(TypedDict, total=False):
+    """Further arguments of `Runner.run`."""
+
+    files: Files
+    earlier: tuple[ProcessResult, ...]
+    runs_after: int
+    threads: int | None
+
+
 def no_queue() -> AbstractContextManager[Iterable[int]]:
     return nullcontext(())
 
@@ -62,7 +73,7 @@ def run_one(
     picture: Path,
     cancel: threading.Event,
     turn: Turn,
-    **more: Any,
+    **more: Unpack[RunArguments],
 ) -> Generator[Event, None, None]:
     """Runs cell number `place` in its turn. Yields events, `Done` last unless cancelled. `Runner.run` gets `more`."""
     with turn() as waiting:

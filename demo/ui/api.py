@@ -24,8 +24,11 @@ from .run_queue import RunQueue
 from .tabs.form import default_picture, uploaded_file
 from .works import BestSearch, Supervisor
 
+Values = dict[str, Any]
+"""The values of an endpoint's arguments by name, and as "request" gradio's request."""
 
-def _argument(name: str, annotation: Any, default: Any) -> Parameter:
+
+def _argument(name: str, annotation: object, default: object) -> Parameter:
     return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, default=default)
 
 
@@ -55,8 +58,8 @@ def _option(name: str) -> Parameter:
 
 
 def _endpoint(
-    name: str, function: Callable[[dict[str, Any]], dict[str, Any]], description: str, *arguments: Parameter
-) -> Callable[..., dict[str, Any]]:
+    name: str, function: Callable[[Values], dict[str, object]], description: str, *arguments: Parameter
+) -> Callable[..., dict[str, object]]:
     """Returns a function for `gr.api` that calls `function` with the values of `arguments` by name.
 
     They include "request", gradio's request. gradio describes the endpoint and its MCP tool by the returned function's
@@ -65,7 +68,7 @@ def _endpoint(
     every = [_argument("request", gr.Request, Parameter.empty), *arguments]
     signature = Signature(every, return_annotation="dict[str, Any]")  # as text: described as any JSON
 
-    def endpoint(*values: Any) -> dict[str, Any]:
+    def endpoint(*values: object) -> dict[str, object]:
         return function(signature.bind(*values).arguments)
 
     endpoint.__name__ = name
@@ -77,7 +80,7 @@ def _endpoint(
     return endpoint
 
 
-def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
+def _spec_and_picture(values: Values) -> tuple[RunSpec, Path | None]:
     """Returns the spec of a call, and its picture: the upload, or else an example.
 
     The picture is None for a model that takes none. Raises BadInput for wrong values.
@@ -92,7 +95,7 @@ def _spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
     return spec, uploaded_file(image) if image else default_picture(spec.checkpoint)
 
 
-def _whole(result: RunResult) -> dict[str, Any]:
+def _whole(result: RunResult) -> dict[str, object]:
     """Returns the result as JSON, and as "summary" the verdict in one line, or why the run failed."""
     return {"summary": Report(result).summary} | to_json(result)
 
@@ -107,9 +110,9 @@ speedup, speedup with low, high and verdict, control, compilation, break_even_ca
 """
 
 
-def make_benchmark(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, Any]]:
+def make_benchmark(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, object]]:
 
-    def benchmark(values: dict[str, Any]) -> dict[str, Any]:
+    def benchmark(values: Values) -> dict[str, object]:
         spec, picture = _spec_and_picture(values)
         request = values["request"]
         with queue.join(request.session_hash or "") as places:
@@ -138,10 +141,10 @@ BEST_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "
 """The options of a run that `/best` takes. The search chooses the others."""
 
 
-def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, Any]]:
+def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, object]]:
     searches = Supervisor()
 
-    def best(values: dict[str, Any]) -> dict[str, Any]:
+    def best(values: Values) -> dict[str, object]:
         spec, picture = _spec_and_picture(values)
         visitor = values["request"].session_hash or uuid.uuid4().hex
         other_formats = values["other_formats"] is True
@@ -149,7 +152,7 @@ def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[...
         searches.start(work)
         for _ in work.watch():
             pass
-        if (problem := work.take_result()) is not None:
+        if isinstance(problem := work.take_result(), Exception):
             raise problem
         return {"complete": work.search.complete, **best_words.as_json(work.search.table())}
 
@@ -161,7 +164,7 @@ MAX_LISTED = 200
 """The most results in an answer of `/history`: each takes up to some hundred kilobytes."""
 
 
-def make_history(stored: History) -> Callable[..., list[dict[str, Any]]]:
+def make_history(stored: History) -> Callable[..., list[dict[str, object]]]:
 
     def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> "list[dict[str, Any]]":
         """Lists the runs stored on this server's machine, newest first, however they ended.

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 import gradio as gr
+from fastapi import FastAPI
 
 from ..core import format as fmt, limits
 from ..core.cores import usable_cores
@@ -33,7 +34,7 @@ SESSIONS = 128
 """The most sessions whose state the server keeps. A further session removes the state of the longest idle one."""
 
 
-def launch(page: "Page", **settings: Any) -> Any:
+def launch(page: "Page", **settings: Any) -> tuple[FastAPI, str, str]:
     """Calls gradio's `launch` with this project's settings, which `settings` overrides."""
     names = limits.current().hosts
     if listening := settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", ""):
@@ -104,7 +105,7 @@ class Page(gradio_workarounds.Blocks):
             for name, function in endpoints.items():
                 gr.api(function, api_name=name, concurrency_limit=None)  # `RunQueue` lets one run at a time through
 
-    def _greet(self) -> tuple[Any, Any]:
+    def _greet(self) -> tuple[object, object]:
         """Waits for the runner to report the machine, and returns updates of the masthead and the list of modes."""
         try:
             machine = machine_of(self.desk.runner)

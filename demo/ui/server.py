@@ -7,7 +7,7 @@ import signal
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ..core import format as fmt, limits
 from ..core.files import temporary_folder
@@ -84,7 +84,7 @@ def name_to_listen_to() -> str:
 class LenientStream:
     """A text stream that loses what it cannot write, such as on a full disk, and raises nothing."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:

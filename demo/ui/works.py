@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..core import cores, limits
 from ..core.comparison import ProcessResult
@@ -63,14 +63,14 @@ class Work:
     runner: Runner
     queue: RunQueue
     visitor: str
-    doing: Any = field(default=None, init=False)
+    doing: object = field(default=None, init=False)
     """The latest event, such as `Waiting` or a `Progress`; None before the first."""
     delivered: bool = field(default=False, init=False)
     """Whether a page has shown the result."""
     runs_ended: int = field(default=0, init=False)
     pages: list[object] = field(default_factory=list, init=False)
     """The pages that began to follow the work, the newest last."""
-    _result: Any = field(default=None, init=False)
+    _result: RunResult | Exception | None = field(default=None, init=False)
     _cancel: threading.Event = field(default_factory=threading.Event, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
     _answered: threading.Event = field(default_factory=threading.Event, init=False)
@@ -89,7 +89,7 @@ class Work:
         """Asks the work to end, which takes up to a second."""
         self._cancel.set()
 
-    def watch(self) -> Iterator[Any]:
+    def watch(self) -> Iterator[object]:
         """Yields the latest event, changed or not, at once and then every UPDATE_SECONDS, until the work ends."""
         while not self.ended:
             news = self._ended if self._answered.is_set() else self._answered
@@ -97,7 +97,7 @@ class Work:
             yield self.doing  # also if unchanged: gradio notices that a page was closed only when it sends an update
             news.wait(UPDATE_SECONDS)
 
-    def take_result(self) -> Any:
+    def take_result(self) -> RunResult | Exception | None:
         """Returns the work's result or exception; None without either. Sets `delivered` if the work has ended."""
         self.delivered = self.ended
         return self._result
@@ -122,11 +122,11 @@ class Work:
                 self._note(event)
         return None
 
-    def _events(self) -> Generator[Any, None, None]:
+    def _events(self) -> Generator[object, None, None]:
         """Yields the events of the work. The last one may be a RunResult."""
         raise NotImplementedError
 
-    def _note(self, event: Any) -> None:
+    def _note(self, event: object) -> None:
         self.doing = event
         if isinstance(event, Provisional):
             self._answered.set()
@@ -189,7 +189,7 @@ class VisitorRun(Work):
         folder = self._kept.enter_context(temporary_folder())
         return Files(folder / "trace.json.gz" if profiled else None, folder / "model.pt2" if packaged else None)
 
-    def _events(self) -> Generator[Any, None, None]:
+    def _events(self) -> Generator[object, None, None]:
         with self._turn:
             for ahead in self._places:
                 yield Waiting(ahead)
@@ -216,7 +216,7 @@ class VisitorRun(Work):
 class Series(Work):
     """Base class for a search or a sweep: several runs, one after another. Its result is None or an exception."""
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: object) -> None:
         super()._note(event)
         if isinstance(event, Done):
             self.runs_ended += 1
@@ -241,7 +241,7 @@ class Sweep(Series):
     def _events(self) -> Generator[Event, None, None]:
         return run_cells(self.cells, self.runner, PICTURE, self._cancel, self._next_turn)
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: object) -> None:
         if isinstance(event, Done):
             self.cells[event.place] = event.cell
             if event.cell.result is not None:
@@ -268,7 +268,7 @@ class BestSearch(Series):
         self.table = self.search.table()
         """The table after the last run that ended. All parts of the page show this one, so that their figures agree."""
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: object) -> None:
         if isinstance(event, Done):
             self.table = self.search.table()
         super()._note(event)

@@ -1,8 +1,7 @@
 """Image classification: the five likeliest labels."""
 
-from typing import Any
-
 import torch
+from transformers.utils import ModelOutput
 
 from ...core.outputs import Label, Predictions
 from ..picture_workload import PictureWorkload
@@ -11,8 +10,8 @@ from ..picture_workload import PictureWorkload
 class ImageClassification(PictureWorkload):
     outputs_read = ("logits",)
 
-    def decode(self, outputs: Any) -> Predictions:
-        scores = outputs.logits[0].softmax(-1)
+    def decode(self, outputs: ModelOutput) -> Predictions:
+        scores = outputs["logits"][0].softmax(-1)
         top = scores.topk(min(5, len(scores)))
         labels = (
             Label(self.label(int(index)), float(score))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers.utils import ModelOutput
 
 from ...core import base64_images
 from ...core.caveat import Caveat
@@ -40,7 +41,7 @@ class ImageSegmentation(PictureWorkload):
             workload.loaded.checkpoint = replace(checkpoint, segmentation=kinds[0])
         return workload
 
-    def decode(self, outputs: Any) -> Predictions:
+    def decode(self, outputs: ModelOutput) -> Predictions:
         processor, inputs = self.loaded.processor, self.inputs
         width, height = base64_images.small_size(self.picture.size)
         left, top, right, bottom = crop_of(processor, *self.picture.size)
@@ -80,7 +81,7 @@ class ImageSegmentation(PictureWorkload):
 load = ImageSegmentation.load
 
 
-def crop_of(processor: Any, width: int, height: int) -> tuple[float, float, float, float]:
+def crop_of(processor: object, width: int, height: int) -> tuple[float, float, float, float]:
     """Returns the edges of the processor's centre crop, as shares of the picture (0 to 1): left, top, right, bottom."""
     crop = getattr(processor, "crop_size", None)
     if not getattr(processor, "do_center_crop", False) or not crop:

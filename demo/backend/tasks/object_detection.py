@@ -1,8 +1,7 @@
 """Object detection: boxes in pixels of the picture, named with the model's labels or with the user's queries."""
 
-from typing import Any
-
 import torch
+from transformers.utils import ModelOutput
 
 from ...core.outputs import Box, Predictions
 from ..picture_workload import PictureWorkload
@@ -16,7 +15,7 @@ MAX_BOXES = 100
 class ObjectDetection(PictureWorkload):
     outputs_read = ("logits", "pred_boxes")
 
-    def decode(self, outputs: Any) -> Predictions:
+    def decode(self, outputs: ModelOutput) -> Predictions:
         threshold = ZERO_SHOT_THRESHOLD if self.loaded.checkpoint.takes_text else THRESHOLD
         decoded = self.loaded.processor.post_process_object_detection(
             outputs, threshold=threshold, target_sizes=[(self.picture.height, self.picture.width)]

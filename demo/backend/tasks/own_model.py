@@ -11,7 +11,7 @@ import importlib.util
 import inspect
 import pickle
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -28,7 +28,7 @@ from ...core.options import BadInput, RunSpec
 from .. import causes, compilation
 from ..effects import tensors
 from ..failures import with_line
-from ..workload import Batch, Workload, dtype_of, on_device
+from ..workload import Batch, Model, Workload, dtype_of, on_device
 
 FIX = "Fix it, and run it again."
 RETURN_BY_NAME = "Return them as a dict by name, which its ** passes on."
@@ -45,7 +45,7 @@ class OwnModel(Workload):
     def make_batch(self) -> Batch:
         return self.inputs
 
-    def outputs(self, model: Any) -> Any:
+    def outputs(self, model: Model) -> list[torch.Tensor]:
         return compilation.clone_outputs(tensors(self.call(model)()))  # cloning would not look into a dataclass
 
 
@@ -84,7 +84,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     return OwnModel(spec, device, _place(model, spec, device), inputs)
 
 
-def _place(model: Any, spec: RunSpec, device: torch.device) -> Any:
+def _place(model: torch.nn.Module, spec: RunSpec, device: torch.device) -> torch.nn.Module:
     """Returns the module in eval mode, on the device. Floating-point weights get the spec's dtype, complex ones not."""
     dtype = dtype_of(spec)
     model.eval()  # not chained: a user's `train` may return nothing
@@ -131,7 +131,9 @@ def _find_neighbours(folder: Path) -> None:
         sys.modules.pop(package, None)
 
     class Neighbours(importlib.abc.MetaPathFinder):
-        def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        def find_spec(
+            self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+        ) -> importlib.machinery.ModuleSpec | None:
             if path is not None or name in sys.stdlib_module_names:
                 return None
             return importlib.machinery.PathFinder.find_spec(name, [str(folder)])
@@ -139,7 +141,7 @@ def _find_neighbours(folder: Path) -> None:
     sys.meta_path.insert(0, Neighbours())
 
 
-def _by_name(model: torch.nn.Module, given: Any, called: str) -> Batch:
+def _by_name(model: torch.nn.Module, given: object, called: str) -> Batch:
     """Returns the inputs `given` by keyword. If `forward` refuses them, raises BadInput about the function `called`."""
     by_name = dict(given) if isinstance(given, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
     by_position = () if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else (given,)

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from transformers import StaticCache
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, StaticCache
 from transformers.cache_utils import StaticLayer
 
 from ...core.caveat import Caveat
@@ -24,7 +24,7 @@ from ...core.result import FIRST_TOKEN
 from ...core.size_log import InputSize
 from .. import compilation, effects, failures, models, timing
 from ..messages import Events
-from ..workload import Batch, Variants, Workload
+from ..workload import Batch, Model, Variants, Workload
 
 COMPARED_TOKENS = 64
 """Most tokens of an answer whose logits are compared: each has up to about 260,000 logits."""
@@ -38,7 +38,7 @@ class Decoding:
     The eager and the compiled model take turns: they share the cache and continue the same answer.
     """
 
-    def __init__(self, model: Any, prompt: torch.Tensor, tokens: int) -> None:
+    def __init__(self, model: PreTrainedModel, prompt: torch.Tensor, tokens: int) -> None:
         """`prompt` is [batch, prompt tokens] on the model's device; `tokens` is the length of the answer."""
         self.prompt = prompt
         self.steps = tokens - 1
@@ -59,14 +59,14 @@ class Decoding:
         self._logits(model, prompt[:, :1])
         self._rewind(0)
 
-    def prefill(self, model: Any) -> torch.Tensor:
+    def prefill(self, model: Model) -> torch.Tensor:
         """Reads the prompt and chooses the answer's first token. Returns its logits, [batch, 1, vocabulary]."""
         self._rewind(0)
         logits = self._logits(model, self.prompt)
         self.first, self.step = self.token, 0
         return logits
 
-    def decode(self, model: Any) -> torch.Tensor:
+    def decode(self, model: Model) -> torch.Tensor:
         """Generates the next token of the text in this object. Returns the token's logits, [batch, 1, vocabulary].
 
         A text that is complete starts again from its first token, so that any number of calls can be timed.
@@ -81,7 +81,7 @@ class Decoding:
         self._rewind(self.prompt.shape[1])
         self.token, self.step = self.first, 0
 
-    def answer(self, model: Any, forced: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    def answer(self, model: Model, forced: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the tokens of a whole answer, and the logits of its first `COMPARED_TOKENS` tokens.
 
         Both are from the batch's first row, on the CPU: [answer tokens] and [compared tokens, vocabulary]. `forced`:
@@ -98,7 +98,7 @@ class Decoding:
         self.restart()
         return torch.cat(tokens).cpu(), torch.cat(rows)
 
-    def _logits(self, model: Any, tokens: torch.Tensor) -> torch.Tensor:
+    def _logits(self, model: Model, tokens: torch.Tensor) -> torch.Tensor:
         """Calls the model on `tokens`, returns the logits, and sets `token` to the likeliest next token."""
         logits = model(input_ids=tokens, **self.options).logits
         self.token = logits[:, -1].argmax(-1, keepdim=True)
@@ -135,7 +135,7 @@ class TextWorkload(Workload):
         row = self.ids.to(self.device).repeat(1, math.ceil(tokens / own))[:, :tokens]
         return {"input_ids": row.repeat(size.batch_size, 1).contiguous(), "use_cache": False, "logits_to_keep": 1}
 
-    def call(self, model: Any) -> timing.Call:
+    def call(self, model: Model) -> timing.Call:
         """Returns a function that makes one decoding step. Its first call also reads the prompt, to compile prefill."""
         decoding, begun = self.decoding, False
 
@@ -148,13 +148,13 @@ class TextWorkload(Workload):
 
         return step
 
-    def once(self, model: Any) -> Any:
+    def once(self, model: Model) -> object:
         self.decoding.restart()
         outputs = model(**self.batch)
         self.decoding.restart()
         return outputs
 
-    def outputs(self, model: Any) -> dict[str, Any]:
+    def outputs(self, model: Model) -> dict[str, torch.Tensor]:
         """Returns {"tokens": the model's answer, "logits": the model's logits when it is fed eager's answer}.
 
         The tokens are a list, because every tensor is compared, and a rounding may change the text.
@@ -166,7 +166,7 @@ class TextWorkload(Workload):
             _, logits = self.decoding.answer(model, self.decoding.eager_tokens)
         return {"tokens": tokens.tolist(), "logits": logits}
 
-    def exact_outputs(self, exact: Any) -> dict[str, torch.Tensor]:
+    def exact_outputs(self, exact: Model) -> dict[str, torch.Tensor]:
         """Returns the logits of `exact`, a float64 copy of the model, from one call over prompt and answer."""
         assert self.decoding.eager_tokens is not None
         answer = self.decoding.eager_tokens[:COMPARED_TOKENS]
@@ -177,7 +177,7 @@ class TextWorkload(Workload):
         tokenizer = self.loaded.tokenizer
         return None if tokenizer is None else as_text(tokenizer, outputs["tokens"])
 
-    def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, Any]:
+    def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, object]:
         """Times the prefill, eager and compiled in turns. Returns the fields that it adds to the result."""
         events.progress("time", 0.85, code="prefill")
         eager, compiled = (
@@ -262,7 +262,7 @@ def misplaced_marks(loaded: models.LoadedModel, ids: list[int]) -> list[Caveat]:
     return caveats
 
 
-def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
+def as_text(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> Predictions:
     """Returns the text of the tokens, and the piece that each token adds: '' if the token completes no character."""
     pieces: list[str] = []
     # Each token is decoded after the last piece's tokens: alone, it would lose the space at its beginning.
@@ -276,7 +276,7 @@ def as_text(tokenizer: Any, ids: list[int]) -> Predictions:
     return Predictions(text="".join(pieces), pieces=tuple(pieces), token_ids=tuple(ids))
 
 
-def _check_length(config: Any, prompt_tokens: int, spec: RunSpec) -> None:
+def _check_length(config: PreTrainedConfig, prompt_tokens: int, spec: RunSpec) -> None:
     """Raises BadInput if prompt and answer together exceed the model's context or its sliding window."""
     names = ("max_position_embeddings", "sliding_window", "attention_chunk_size")
     sizes = [size for name in names if isinstance(size := getattr(config, name, None), int) and size > 0]

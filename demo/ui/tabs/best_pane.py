@@ -5,6 +5,7 @@ from typing import Any
 
 import gradio as gr
 import plotly.graph_objects as go
+from gradio.events import Dependency
 from markupsafe import Markup
 
 from ...core import format as fmt
@@ -21,14 +22,14 @@ from ..desk import Desk
 from ..look import TO_ANSWER
 from ..works import BestSearch, result_or_error
 from . import links, tables
-from .events import EVENT_OPTIONS, WorkView, error_card
+from .events import EVENT_OPTIONS, Updates, WorkView, error_card
 from .form import spec_and_picture
 from .headline import doing
 from .result_pane import code_to_copy
 from .run_tab import RunTab
 
 
-class BestPane(WorkView):
+class BestPane(WorkView[BestSearch]):
     """The components of a search in the result pane, and their events. Make it after `RunTab`."""
 
     def __init__(self, desk: Desk, run_tab: RunTab) -> None:
@@ -51,7 +52,7 @@ class BestPane(WorkView):
         self.arriving = list(dict.fromkeys([*run_tab.showing, *self._beginning]))
         self._wire()
 
-    def arrive_after(self, arrived: Any) -> None:
+    def arrive_after(self, arrived: Dependency) -> None:
         """Connects the events that show the visitor's search on a new page. They run after the event `arrived`."""
         shown = arrived.then(self._arrive, self._tab.visitor, self.arriving, **EVENT_OPTIONS)
         shown.then(None, js=TO_ANSWER, api_visibility="private")
@@ -68,8 +69,8 @@ class BestPane(WorkView):
     # ---- a search
 
     def _search(
-        self, request: gr.Request, visitor: str | None, minutes: Any, other_formats: Any, *values: Any
-    ) -> dict[Any, Any]:
+        self, request: gr.Request, visitor: str | None, minutes: Any, other_formats: object, *values: object
+    ) -> Updates:
         desk, form = self._desk, self._tab.form
 
         def make(name: str) -> BestSearch:
@@ -79,10 +80,10 @@ class BestPane(WorkView):
 
         return self._start(request, visitor, make)
 
-    def _show_refusal(self, card: Markup) -> dict[Any, Any]:
+    def _show_refusal(self, card: Markup) -> Updates:
         return self._tab.form.pressable(running=False) | self._tab.pane.show_refusal(card)
 
-    def _show_start(self, going: BestSearch) -> dict[Any, Any]:
+    def _show_start(self, going: BestSearch) -> Updates:
         tab = self._tab
         return (
             tab.form.pressable(running=not going.ended)
@@ -92,19 +93,19 @@ class BestPane(WorkView):
             | {tab.has_run: True, tab.shown_id: "", self.work_shown: going}
         )
 
-    def _answer(self, going: BestSearch) -> dict[Any, Any]:
+    def _answer(self, going: BestSearch) -> Updates:
         """Returns updates of verdict and table, and after the end of the search also of charts and code."""
         table = going.table
         run = table.winner.result if table.winner is not None and going.ended else None
         code = change(run.spec) if run is not None else ""
         figures = {plot: draw(table) if going.ended else None for draw, plot in self.charts.items()}
-        changes: dict[Any, Any] = {
+        changes: Updates = {
             self.code: gr.update(value=code, visible=bool(code)),
             **{plot: tables.plot(figure) for plot, figure in figures.items()},
         }
         return self._show_progress(going) | self._show_cells(going) | changes
 
-    def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
+    def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
         """Returns updates that show the visitor's search on a new page, unless the page's link asks otherwise."""
         tab = self._tab
         going = self.work_of(request, visitor)
@@ -113,20 +114,20 @@ class BestPane(WorkView):
         linked = result_or_error(lambda: links.spec_of(request.query_params, going.spec.checkpoint))
         if going.ended and going.delivered and linked not in (None, going.spec):
             return {self.work_shown: None}
-        form = {tab.form.minutes: going.minutes, tab.form.other_formats: going.other_formats}
+        form: Updates = {tab.form.minutes: going.minutes, tab.form.other_formats: going.other_formats}
         form |= links.fill_form(tab.form, going.spec) | tab.form.with_picture(going.image)
         return self._show_start(going) | form
 
-    def _show_progress(self, going: BestSearch) -> dict[Any, Any]:
+    def _show_progress(self, going: BestSearch) -> Updates:
         return {self.head: head(going)}
 
-    def _show_cells(self, going: BestSearch) -> dict[Any, Any]:
+    def _show_cells(self, going: BestSearch) -> Updates:
         table = going.table
         return {self.table: tables.update(_row(row, table) for row in table.rows)}
 
-    def _show_end(self, going: BestSearch) -> dict[Any, Any]:
+    def _show_end(self, going: BestSearch) -> Updates:
         updates, problem = self._tab.form.pressable(running=False) | self._answer(going), going.take_result()
-        if problem is not None:
+        if isinstance(problem, Exception):
             updates[self._tab.pane.notice] = gr.update(value=error_card(problem), visible=True)
         return updates
 

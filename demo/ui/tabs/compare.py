@@ -3,7 +3,6 @@
 import dataclasses
 import html
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ...core import format as fmt
 from ...core.comparison import Speedup
@@ -116,7 +115,7 @@ def _eager_settings(result: RunResult) -> tuple[object, ...]:
     return dataclasses.replace(compiled_spec(result.spec), **same), versions(result)
 
 
-def _facts(result: RunResult) -> dict[str, Any]:
+def _facts(result: RunResult) -> dict[str, object]:
     """Returns a run's settings and machine facts, named as in an export, and its "picture"."""
     row = export.row(result)
     names = [name for name, (_, place) in export.EXPORTED.items() if place.startswith(("spec.", "environment."))]

@@ -1,7 +1,7 @@
 """The form of a run: its fields and notes, how one field changes others, and how the values become a `RunSpec`."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,11 @@ FIRST_CHECKPOINT = next(entry for entry in catalog.CHECKPOINTS if entry.id == ca
 """The checkpoint that the form has when the page opens."""
 VIT = "google/vit-base-patch16-224"
 
+FieldValues = dict[str, Any]
+"""The values of the form's fields by name, as a browser sent them."""
+FileDescription = Mapping[str, object]
+"""What gradio says about an uploaded file, such as its "path"."""
+
 
 @cache
 def photographs() -> tuple[Path, ...]:
@@ -98,7 +103,7 @@ def takes_text(checkpoint: str, task: str) -> bool:
     return entry.takes_text if entry else task in TASKS and BY_NAME[task].takes_queries
 
 
-def uploaded_file(file: Any) -> Path:
+def uploaded_file(file: object) -> Path:
     """Returns the path in gradio's description of a file. Raises BadInput if the file is not in the upload folder."""
     path = file.get("path") if isinstance(file, dict) else getattr(file, "path", None)
     if not isinstance(path, str) or not is_in_or_equal(path, get_upload_folder()):
@@ -106,7 +111,7 @@ def uploaded_file(file: Any) -> Path:
     return Path(path)
 
 
-def spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
+def spec_and_picture(values: FieldValues) -> tuple[RunSpec, Path | None]:
     """Returns the spec that the form asks for and the path of its picture, which is None for text generation.
 
     `values`: the fields' values by name, as the browser sent them. Raises BadInput for a wrong value or no picture.
@@ -119,7 +124,7 @@ def spec_and_picture(values: dict[str, Any]) -> tuple[RunSpec, Path | None]:
     return spec, uploaded_file(image)
 
 
-def read_spec(values: dict[str, Any]) -> RunSpec:
+def read_spec(values: FieldValues) -> RunSpec:
     """Returns the spec of `values`: the fields' values by name, from the browser. Raises BadInput for a wrong value."""
     empty = {name for name in (*OPTIONAL, "tokens") if values[name] is None or not str(values[name]).strip()}
     # ignored: these fields are hidden, so their values were meant for another checkpoint
@@ -129,7 +134,7 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
     return catalog.make_spec(**{name: value for name, value in values.items() if name not in empty | hidden})
 
 
-def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None:
+def picture_of(result: RunResult, in_form: FileDescription | None) -> Path | None:
     """Returns the path of the run's picture: an example, or the form's picture `in_form`. None for text generation.
 
     If the run ended before it read its picture, returns the form's picture. Raises BadInput if the picture is not here.
@@ -144,7 +149,7 @@ def picture_of(result: RunResult, in_form: dict[str, Any] | None) -> Path | None
     return file
 
 
-def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
+def picture_for(checkpoint: str | None, image: FileDescription | None) -> object:
     """Returns the default picture of a checkpoint; no change (`gr.skip()`) if the visitor has chosen a picture."""
     # the paths can be compared, as gradio keeps files of equal content at the same path
     defaults = [servable(scenes()[0]), servable(photographs()[0])]
@@ -152,7 +157,7 @@ def picture_for(checkpoint: str | None, image: dict[str, Any] | None) -> Any:
     return gr.skip() if is_choice else servable(default_picture((checkpoint or "").strip()))
 
 
-def picture_note(checkpoint: str | None, image: dict[str, Any] | None) -> tuple[Any, Any]:
+def picture_note(checkpoint: str | None, image: FileDescription | None) -> tuple[object, object]:
     """Returns updates of a note and a button, visible only if a model that knows drawn shapes gets another picture."""
     entry = catalog.find((checkpoint or "").strip())
     if entry is None or not image or entry.task == TEXT_GENERATION:
@@ -229,8 +234,8 @@ def forecast_html(
 # ---- the components
 
 
-def _note(text: str = "", **settings: Any) -> gr.Markdown:
-    return gr.Markdown(text, elem_classes="note", **settings)
+def _note(text: str = "", elem_id: str | None = None, visible: bool = True) -> gr.Markdown:
+    return gr.Markdown(text, elem_id=elem_id, visible=visible, elem_classes="note")
 
 
 def _option_field(option: Option) -> gr.components.Component:
@@ -269,8 +274,8 @@ class Form:
 
     def _wire(self) -> None:
         task, checkpoint, image = (self.inputs[name] for name in ("task", "checkpoint", "image"))
-        follow: Any = (picture_for, [checkpoint, image], image)
-        looked_at: Any = (picture_note, [checkpoint, image], self.picture_notes)
+        follow = (picture_for, [checkpoint, image], image)
+        looked_at = (picture_note, [checkpoint, image], self.picture_notes)
         first_of = task.input(
             lambda task: gr.update(choices=choices(task), value=first(task)), task, checkpoint, **LATEST
         )
@@ -281,7 +286,7 @@ class Form:
         other.then(*looked_at, **RAW)
         self.inputs["mode"].change(mode_note, self.inputs["mode"], self.mode_note, **EVENT_OPTIONS)
 
-    def by_name(self, values: tuple[Any, ...]) -> dict[str, Any]:
+    def by_name(self, values: tuple[object, ...]) -> FieldValues:
         """Maps the name of each field to its value. `values` holds the values in the order of `inputs`."""
         return dict(zip(self.inputs, values, strict=True))
 

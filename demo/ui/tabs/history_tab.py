@@ -1,7 +1,6 @@
 """The tab History, which searches, opens, compares, exports and deletes stored runs."""
 
 from collections.abc import Iterable
-from typing import Any
 from urllib.parse import urlencode
 
 import gradio as gr
@@ -17,7 +16,7 @@ from ...store.history import History, HistoryError
 from ...store.hub_dataset import PushedHistory
 from ..look import TO_OPEN_RUN, download, scroll_to
 from . import compare, links, tables
-from .events import EVENT_OPTIONS
+from .events import EVENT_OPTIONS, RAW, Updates
 from .run_tab import RunTab
 
 LISTED = 200
@@ -87,21 +86,20 @@ class HistoryTab:
 
     def _wire(self, tab: gr.Tab) -> None:
         search, selected, run_tab = self.search, self.selected, self._run_tab
-        raw: dict[str, Any] = {"preprocess": False, **EVENT_OPTIONS}
         compared = [*self.comparing, self.message]
         opening = [selected, self.tabs, self.message, run_tab.row_run_id, *run_tab.showing]
-        tab.select(self._show, [search, selected], self.listing, **raw)
-        search.change(self._show, [search, selected], self.listing, trigger_mode="always_last", **raw)
-        row_pressed = self.runs.select(self._press, [run_tab.visitor, selected], opening, **raw)
+        tab.select(self._show, [search, selected], self.listing, **RAW)
+        search.change(self._show, [search, selected], self.listing, trigger_mode="always_last", **RAW)
+        row_pressed = self.runs.select(self._press, [run_tab.visitor, selected], opening, **RAW)
         row_pressed.then(None, run_tab.row_run_id, js=TO_OPEN_RUN, api_visibility="private")
-        compare_pressed = self.compare_button.click(self._compare, selected, compared, **raw)
+        compare_pressed = self.compare_button.click(self._compare, selected, compared, **RAW)
         compare_pressed.then(None, js=scroll_to("compared"), api_visibility="private")
         events = [
             # a comparison above the list would hide what the search finds
             search.change(self._clear_comparison, None, self.comparing, **EVENT_OPTIONS),
             tab.select(self._compare_linked, self.query, compared, js=links.read_choices("history"), **EVENT_OPTIONS),
             compare_pressed,
-            self.delete_button.click(self._delete, [selected, search], [*compared, *self.listing], js=CONFIRM, **raw),
+            self.delete_button.click(self._delete, [selected, search], [*compared, *self.listing], js=CONFIRM, **RAW),
         ]
         for event in events:
             event.then(None, self.query, js=links.write_choices("history"), api_visibility="private")
@@ -110,12 +108,12 @@ class HistoryTab:
                 lambda selected, search, format=format: self._export(format, selected, search),
                 [selected, search],
                 [self.file, self.message],
-                **(raw | {"concurrency_limit": 1, "concurrency_id": "export"}),
+                **(RAW | {"concurrency_limit": 1, "concurrency_id": "export"}),
             ).success(None, js=download("exported"), api_visibility="private")
 
     # ---- the table
 
-    def _show(self, search: str, selected: list[str]) -> dict[Any, Any]:
+    def _show(self, search: str, selected: list[str]) -> Updates:
         """Returns updates that list what matches `search`. Selected runs stay selected if they are still stored."""
         self._history.recover()
         try:
@@ -135,9 +133,7 @@ class HistoryTab:
             ),
         }
 
-    def _press(
-        self, visitor: str | None, selected: list[str], event: gr.SelectData, request: gr.Request
-    ) -> dict[Any, Any]:
+    def _press(self, visitor: str | None, selected: list[str], event: gr.SelectData, request: gr.Request) -> Updates:
         """Returns updates that select a run pressed in the first column, or else open it."""
         id, (_, column) = event.row_value[-1], event.index
         if column == 0:
@@ -146,10 +142,10 @@ class HistoryTab:
 
     # ---- a comparison
 
-    def _clear_comparison(self) -> dict[Any, Any]:
+    def _clear_comparison(self) -> Updates:
         return {self.compared: gr.update(visible=False), self.query: ""}
 
-    def _compare(self, selected: list[str]) -> dict[Any, Any]:
+    def _compare(self, selected: list[str]) -> Updates:
         least, most = compare.MIN_COMPARED, compare.MAX_COMPARED
         results = self._results(selected) if len(selected) <= most else []
         if len(results) < least:
@@ -164,7 +160,7 @@ class HistoryTab:
             self.message: "",
         }
 
-    def _compare_linked(self, query: str) -> dict[Any, Any]:
+    def _compare_linked(self, query: str) -> Updates:
         """Returns updates that compare the runs in the page's address, or hide the comparison if it names none.
 
         `query` is the query of the address; '' if its runs are compared already.
@@ -180,7 +176,7 @@ class HistoryTab:
 
     # ---- export and deletion
 
-    def _export(self, format: str, selected: list[str], search: str) -> tuple[Any, str]:
+    def _export(self, format: str, selected: list[str], search: str) -> tuple[str, str]:
         """Returns a file with the selected runs, or else what matches `search`, and a message."""
         results = self._results(selected) if selected else self._history.all(MAX_AT_ONCE, search)
         name = f"worth-compiling-runs.{format}"
@@ -189,7 +185,7 @@ class HistoryTab:
             message += f" They are the newest of {matches}; on the command line, history export writes all."
         return tables.download_file(export.to_bytes(results, format), name), tables.status_line(message)
 
-    def _delete(self, selected: list[str], search: str) -> dict[Any, Any]:
+    def _delete(self, selected: list[str], search: str) -> Updates:
         """Deletes the selected runs. `selected` is [] if the visitor did not confirm."""
         deleted = self._history.delete(_each_once(selected)) if selected and self._may_delete else 0
         if not deleted:
@@ -211,7 +207,7 @@ def _each_once(ids: Iterable[str]) -> list[str]:
     return once
 
 
-def row_of(result: RunResult) -> dict[str, Any]:
+def row_of(result: RunResult) -> dict[str, object]:
     report = Report(result)
     known = report.speedup
     ratio = known.ratio if known is not None else None

@@ -5,17 +5,17 @@ The functions behind this JavaScript are in `look/address.js`.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import gradio as gr
 from markupsafe import Markup
 
 from ...core import catalog
-from ...core.options import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, RunSpec, unused_options
+from ...core.options import OPTIONS, OWN_MODEL, TASKS, TEXT_GENERATION, BadInput, OptionValues, RunSpec, unused_options
 from ...core.result import RunResult
 from ...present import markdown, naming
 from ...present.report import Report
+from .events import Updates
 from .form import OPTIONAL, Form, choices, first, takes_text
 
 RUN = "run"
@@ -43,7 +43,7 @@ def query(spec: RunSpec) -> str:
     return urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
 
 
-def change_links(spec: RunSpec, changes: dict[str, Any]) -> Markup:
+def change_links(spec: RunSpec, changes: OptionValues) -> Markup:
     """Returns HTML links, one for each option in `changes`, which maps the option's name to its new value.
 
     A link fills the form with `spec` and the new value. Returns no links for a model in a local folder.
@@ -85,7 +85,7 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     A query without a checkpoint means `checkpoint`; if the query names another task, it means the first checkpoint of
     that task. A model that needs a text or a prompt gets `catalog.QUERIES` or `catalog.PROMPT` if the query has none.
     """
-    values: dict[str, Any] = {name: query[name] for name in FIELDS if name in query}
+    values: OptionValues = {name: query[name] for name in FIELDS if name in query}
     if not values:
         return None
     for name, value in values.items():
@@ -103,14 +103,12 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     return catalog.make_spec(checkpoint, task, **values)
 
 
-def fill_form(form: Form, spec: RunSpec) -> dict[Any, Any]:
+def fill_form(form: Form, spec: RunSpec) -> Updates:
     """Returns updates that fill the form, except its picture, with `spec`; {} for a user's own model."""
     if spec.task == OWN_MODEL:
         return {}
     hidden = unused_options(spec.task)
-    values: dict[str, Any] = {
-        name: getattr(spec, name) for name in form.inputs if name in FIELDS and name not in hidden
-    }
+    values: OptionValues = {name: getattr(spec, name) for name in form.inputs if name in FIELDS and name not in hidden}
     for name in OPTIONAL:
         values[name] = "" if values[name] == OPTIONS[name].default else str(values[name])
     updates = {form.inputs[name]: gr.update(value=value) for name, value in values.items()}

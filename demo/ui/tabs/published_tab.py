@@ -5,19 +5,18 @@ Four drop-down lists filter the rows. The page's address holds the lists' values
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
 from urllib.parse import urlencode
 
 import gradio as gr
 
 from ...core import catalog, format as fmt
-from ...core.options import PUBLISHED_CALLS, TEXT_GENERATION, BadInput
+from ...core.options import PUBLISHED_CALLS, TEXT_GENERATION, BadInput, OptionValues
 from ...present import charts
 from ...present.markdown import escape_markdown
 from ...store import published
 from ...store.published import OOM, PublishedRow
 from . import links, tables
-from .events import EVENT_OPTIONS
+from .events import EVENT_OPTIONS, Updates
 from .form import TASK_NAMES
 
 ALL = ""
@@ -72,7 +71,7 @@ class PublishedTab:
             None, self.pressed, js=links.FILL, api_visibility="private"
         )
 
-    def _update(self, query: str, *held: str) -> dict[Any, Any]:
+    def _update(self, query: str, *held: str) -> Updates:
         """Returns updates of the whole tab for the rows that the address's `query` chooses.
 
         If `query` is '', the lists' values `held` choose. A value that its list lacks becomes ALL.
@@ -103,7 +102,7 @@ class PublishedTab:
             },
         }
 
-    def _press(self, rows: Sequence[PublishedRow], event: gr.SelectData) -> tuple[str, Any]:
+    def _press(self, rows: Sequence[PublishedRow], event: gr.SelectData) -> tuple[str, object]:
         """Returns the new `pressed` and `scope`: the row's query, or why the row cannot run."""
         try:
             (row,) = rows[event.index[0] :][:1]  # none, if the table has other rows meanwhile
@@ -128,7 +127,7 @@ def _scope(rows: Sequence[PublishedRow], drawn: int) -> str:
     return scope
 
 
-def _table(rows: Sequence[PublishedRow]) -> dict[str, Any]:
+def _table(rows: Sequence[PublishedRow]) -> object:
     """Returns an update that shows the rows, without the columns that are empty in all of them."""
     lines = list(map(_line, rows))
     used = [title for title in lines[0] if any(line[title] != "" for line in lines)] if lines else []
@@ -148,7 +147,7 @@ def _choices(rows: Sequence[PublishedRow], subset: str) -> dict[str, list[tuple[
     }
 
 
-def _line(row: PublishedRow) -> dict[str, Any]:
+def _line(row: PublishedRow) -> dict[str, object]:
     faults = published.notes_of(row)
     speedup = OOM if row.speedup is None else fmt.ratio(row.speedup)
     if row.speedup is not None and row.speedup_low and row.speedup_high:
@@ -177,7 +176,7 @@ def query_of(row: PublishedRow) -> str:
 
     Raises BadInput if the settings are not possible here, such as a mode that the installed torch lacks.
     """
-    settings: dict[str, Any] = {"batch_size": row.batch_size, "mode": row.mode}
+    settings: OptionValues = {"batch_size": row.batch_size, "mode": row.mode}
     if row.measured:
         settings |= {**row.settings, "dtype": row.dtype, "weights": row.weights}
     checkpoint = catalog.find(row.checkpoint)

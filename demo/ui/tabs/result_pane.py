@@ -3,9 +3,11 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import gradio as gr
+from gradio.blocks import Block
+from gradio.components import Component
 
 from ...core import catalog, format as fmt
 from ...core.base64_images import decode_preview
@@ -21,6 +23,8 @@ from ..look import download
 from . import tables
 from .events import EVENT_OPTIONS, IN_BROWSER, Updates
 from .headline import headline, intro, race_of
+
+C = TypeVar("C", bound=Component)
 
 FILES = {
     "card": ("Picture of this result", ".png"),
@@ -188,7 +192,7 @@ def code_to_copy(**settings: Any) -> gr.Code:
 
 # ---- predictions
 
-Values = dict[Any, dict[str, Any]]
+Values = dict[Block, dict[str, Any]]
 """The properties to set, such as "value", by component."""
 
 
@@ -276,7 +280,7 @@ class Outputs:
         return values | ({self.difference: _annotation(difference)} if difference is not None else {})
 
 
-def _of_each(component: Any, **settings: Any) -> dict[VariantName, Any]:
+def _of_each(component: type[C], **settings: Any) -> dict[VariantName, C]:
     return {
         variant: component(
             label=variant.capitalize(), visible=False, elem_classes=[variant, component.__name__.lower()], **settings
@@ -285,5 +289,5 @@ def _of_each(component: Any, **settings: Any) -> dict[VariantName, Any]:
     }
 
 
-def _annotation(picture: pictures.Annotation) -> dict[str, Any]:
+def _annotation(picture: pictures.Annotation) -> dict[str, object]:
     return {"value": (picture.image, picture.marks), "color_map": picture.colours}

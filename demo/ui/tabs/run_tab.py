@@ -3,9 +3,9 @@
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 import gradio as gr
+from gradio.events import Dependency
 from markupsafe import Markup
 
 from ...core import catalog, cores, format as fmt, hub
@@ -50,7 +50,7 @@ MAX_RUNS = 100
 """The most stored runs that a forecast reads. `History` keeps them in memory, so a forecast is quick."""
 
 
-class RunTab(WorkView):
+class RunTab(WorkView[VisitorRun]):
     """The components of the tab Run and their events. Make it inside `with gr.Tab(...)`."""
 
     def __init__(self, desk: Desk) -> None:
@@ -76,7 +76,7 @@ class RunTab(WorkView):
 
     # ---- events
 
-    def arrive(self, blocks: gr.Blocks) -> Any:
+    def arrive(self, blocks: gr.Blocks) -> Dependency:
         """Connects the events that show the tab's content as the page opens. Returns the first of them."""
         changed = [*self.showing, *self.form.buttons, self.visitor, self.work_shown]
         arrived = blocks.load(self._arrive, self.visitor, changed, **EVENT_OPTIONS)
@@ -85,7 +85,7 @@ class RunTab(WorkView):
         self._watch_after(arrived)
         return arrived
 
-    def settle_after(self, greeted: Any) -> None:
+    def settle_after(self, greeted: Dependency) -> None:
         """Connects what follows event `greeted`: choosing a first model, the forecast, the note on a busy machine."""
         form, model = self.form, [self.form.inputs["checkpoint"], self.form.inputs["image"]]
         settled = greeted.then(self._settle, [*model, self.has_run], model, **RAW)
@@ -123,19 +123,19 @@ class RunTab(WorkView):
             self._watch_after(begun).then(self._forecast, fields, form.forecast, **RAW)
         form.cancel.click(self._cancel, self.visitor, form.cancel, queue=False, **EVENT_OPTIONS)
 
-    def _watch_after(self, event: Any) -> Any:
+    def _watch_after(self, event: Dependency) -> Dependency:
         shown = super()._watch_after(event)
         ended = shown.then(self._wait, self.work_shown, self.work_shown, **EVENT_OPTIONS)
         over = ended.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
         return over.then(inputs=self.shown_id, js=links.REMEMBER, **IN_BROWSER)
 
-    def _wait(self, request: gr.Request, going: Work | None) -> Iterator[Updates]:
+    def _wait(self, request: gr.Request, going: VisitorRun | None) -> Iterator[Updates]:
         # waits for the end of a work whose provisional result is shown
         for _ in follow_work(going) if going is not None and isinstance(going.doing, Provisional) else ():
             yield {self.work_shown: gr.skip()}  # gradio looks for a closed page
         yield {self.work_shown: gr.skip()}
 
-    def _over(self, request: gr.Request, going: Work | None) -> Updates:
+    def _over(self, request: gr.Request, going: VisitorRun | None) -> Updates:
         if going is not None and not going.ended and isinstance(going.doing, Provisional):
             note = {self.pane.notice: gr.update(value=render("results.note", LATER_START), visible=True)}
             return self._result(going.doing.result, NO_FILES, stored=False) | note
@@ -156,7 +156,7 @@ class RunTab(WorkView):
         }
         return updates if has_run or not name else updates | {self.pane.top: intro(name)}
 
-    def _forecast_and_note(self, request: gr.Request, shown_id: str, *values: Any) -> tuple[Any, Any]:
+    def _forecast_and_note(self, request: gr.Request, shown_id: str, *values: object) -> tuple[object, object]:
         """Returns the forecast for the changed form, and a note if the shown result has other settings."""
         shown = result_or_error(lambda: self._desk.history.get(shown_id)) if shown_id else None
         note, machine = gr.update(visible=False), self._desk.runner.machine
@@ -167,7 +167,7 @@ class RunTab(WorkView):
                 note = gr.update(value=render("results.note", sentence), visible=True)
         return self._forecast(request, *values), note
 
-    def _forecast(self, request: gr.Request, *values: Any) -> Any:
+    def _forecast(self, request: gr.Request, *values: object) -> object:
         """Returns as HTML how long the form's run takes, or why it cannot run; '' while the machine is unknown."""
         machine, fields = self._desk.runner.machine, self.form.by_name(values)
         if machine is None:
@@ -201,8 +201,8 @@ class RunTab(WorkView):
         return [] if isinstance(stored, Exception) else stored
 
     def _settle(
-        self, checkpoint: str, image: dict[str, Any] | None, has_run: bool, request: gr.Request
-    ) -> tuple[Any, Any]:
+        self, checkpoint: str, image: forms.FileDescription | None, has_run: bool, request: gr.Request
+    ) -> tuple[object, object]:
         """Returns updates that choose ViT, a larger first model, and a picture for it, on a machine with a GPU.
 
         No change if ViT's weights cannot be loaded, the page shows a run, or the visitor or the link chose a
@@ -214,7 +214,7 @@ class RunTab(WorkView):
             return gr.skip(), gr.skip()
         return model, forms.picture_for(model, image)
 
-    def _busy_note(self, request: gr.Request) -> tuple[Any, Any]:
+    def _busy_note(self, request: gr.Request) -> tuple[object, object]:
         """Returns updates of a note and a button, visible only if other programs use the CPU that runs are timed on."""
         share, machine = cores.others_share(), self._desk.runner.machine
         if share is None or share < cores.BUSY_CPU or (machine is not None and machine.gpu is not None):
@@ -224,13 +224,13 @@ class RunTab(WorkView):
 
     # ---- a run
 
-    def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> Updates:
+    def _run(self, request: gr.Request, visitor: str | None, *values: object) -> Updates:
         return self._start(request, visitor, lambda name: self._visitor_run(name, values))
 
-    def _run_when_quiet(self, request: gr.Request, visitor: str | None, *values: Any) -> Updates:
+    def _run_when_quiet(self, request: gr.Request, visitor: str | None, *values: object) -> Updates:
         return self._start(request, visitor, lambda name: self._visitor_run(name, values, when_quiet=True))
 
-    def _visitor_run(self, name: str, values: tuple[Any, ...], when_quiet: bool = False) -> VisitorRun:
+    def _visitor_run(self, name: str, values: tuple[object, ...], when_quiet: bool = False) -> VisitorRun:
         spec, image = forms.spec_and_picture(self.form.by_name(values))
         here, earlier = self._here(spec)
         expected = forecast.forecast_run(here, catalog.find(spec.checkpoint), earlier)
@@ -245,7 +245,9 @@ class RunTab(WorkView):
             recorded=latest_answer(here, earlier),
         )
 
-    def _repeat(self, request: gr.Request, visitor: str | None, id: str, in_form: dict[str, Any] | None) -> Updates:
+    def _repeat(
+        self, request: gr.Request, visitor: str | None, id: str, in_form: forms.FileDescription | None
+    ) -> Updates:
         """Runs the settings of the stored run `id` in one more process. `in_form`: the picture in the form."""
 
         def one_more_process(name: str) -> VisitorRun:
@@ -257,7 +259,7 @@ class RunTab(WorkView):
 
         return self._start(request, visitor, one_more_process)
 
-    def show_recorded(self, request: gr.Request, visitor: str | None, *values: Any) -> Updates:
+    def show_recorded(self, request: gr.Request, visitor: str | None, *values: object) -> Updates:
         """Returns updates that show the latest stored run with the form's settings, marked as recorded.
 
         While a run of the visitor goes on, the settings of that run count instead of the form's. If a stored run has

@@ -6,7 +6,6 @@ is opened during a pre-flight shows nothing of it.
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
@@ -34,7 +33,7 @@ SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 
 def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
     """Returns the runs that the keys 1 to 4 start in stage mode, by name. Each takes under a minute on two cores."""
-    segformer: dict[str, Any] = {"checkpoint": "shapes-segformer"}
+    segformer = {"checkpoint": "shapes-segformer"}
     if machine is not None and machine.gpu is not None:
         segformer = {"checkpoint": SEGFORMER, "weights": "pretrained" if hub.can_load(SEGFORMER) else "random"}
     return {
@@ -58,13 +57,13 @@ class PreFlight(Series):
             picture = default_picture(cell.spec.checkpoint)
             yield from run_one(place, cell.spec, self.runner, picture, self._cancel, self._next_turn, threads=threads)
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: object) -> None:
         if isinstance(event, Done):
             self.cells[event.place] = event.cell
         super()._note(event)
 
 
-class StageBar(WorkView):
+class StageBar(WorkView[PreFlight]):
     """The bar of buttons at the bottom of stage mode, and the table in the result pane that shows a pre-flight.
 
     stage.css places the form's buttons Run and Cancel in the bar. stage.js presses a button when its key is typed.
@@ -116,9 +115,9 @@ class StageBar(WorkView):
 
     def _show_end(self, going: PreFlight) -> Updates:
         ready = self._form.pressable(running=False)
-        if (problem := going.take_result()) is None:
-            return ready | self._show_progress(going)
-        return ready | self._tab.pane.show_refusal(error_card(problem))
+        if isinstance(problem := going.take_result(), Exception):
+            return ready | self._tab.pane.show_refusal(error_card(problem))
+        return ready | self._show_progress(going)
 
 
 def screen(going: PreFlight) -> Markup:

@@ -6,13 +6,12 @@ Each combination is one run, and one cell of a table and a heat map.
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
 
 from ...core import catalog, format as fmt, limits
-from ...core.options import DTYPES, MODES, WEIGHTS, BadInput
+from ...core.options import DTYPES, MODES, WEIGHTS, BadInput, OptionValues
 from ...present import naming
 from ...present.charts import HeatCell, heatmap
 from ...present.markdown import escape_markdown
@@ -24,7 +23,7 @@ from ..desk import Desk
 from ..look import TO_OPEN_RUN, TO_SWEEP
 from ..works import Supervisor, Sweep, machine_of
 from . import tables
-from .events import EVENT_OPTIONS, WorkView, error_card
+from .events import EVENT_OPTIONS, Updates, WorkView, error_card
 from .headline import doing
 from .run_tab import RunTab
 
@@ -48,7 +47,7 @@ OPENING = (
 )
 
 
-class SweepTab(WorkView):
+class SweepTab(WorkView[Sweep]):
     """The components of the tab Sweep and their events. Call it inside `with gr.Tab(...)`."""
 
     def __init__(self, desk: Desk, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
@@ -106,7 +105,7 @@ class SweepTab(WorkView):
         self._watch_after(blocks.load(self._arrive, self._run_tab.visitor, outputs, **EVENT_OPTIONS))
 
     def _wire(self, tab: gr.Tab, presets: dict[str, gr.Button]) -> None:
-        fields: list[Any] = [*self.axes.values(), self._weights, self._fresh]
+        fields: list[gr.Dropdown | gr.Radio | gr.Checkbox] = [*self.axes.values(), self._weights, self._fresh]
         run_tab, visitor = self._run_tab, self._run_tab.visitor
         choices = [tab.select, *(field.change for field in fields)]
         gr.on(choices, self._plan, fields, self.plan, trigger_mode="always_last", **EVENT_OPTIONS)
@@ -121,14 +120,14 @@ class SweepTab(WorkView):
         opened = self.table.select(self._open, visitor, opening, **EVENT_OPTIONS)
         opened.then(None, run_tab.row_run_id, js=TO_OPEN_RUN, api_visibility="private")
 
-    def _run(self, request: gr.Request, visitor: str | None, *values: Any) -> dict[Any, Any]:
+    def _run(self, request: gr.Request, visitor: str | None, *values: object) -> Updates:
         """Starts a sweep, or continues a stopped one."""
         return self._start(request, visitor, lambda name: self._sweep(values, name))
 
-    def _show_refusal(self, card: Markup) -> dict[Any, Any]:
+    def _show_refusal(self, card: Markup) -> Updates:
         return {self.status: card, self.work_shown: None}
 
-    def _sweep(self, values: Iterable[Any], visitor: str = "") -> Sweep:
+    def _sweep(self, values: Iterable[object], visitor: str = "") -> Sweep:
         """Returns the sweep that `values` ask for, not begun. Raises BadInput or HistoryError."""
         *axes, weights, fresh = values
         settings = {"weights": weights, "text": catalog.QUERIES, "prompt": catalog.PROMPT}
@@ -143,7 +142,7 @@ class SweepTab(WorkView):
         cells = make_cells(specs, stored, machine_of(desk.runner), PICTURE, bool(fresh))
         return Sweep(desk.runner, desk.queue, visitor, cells, stored)
 
-    def _plan(self, *values: Any) -> str:
+    def _plan(self, *values: object) -> str:
         """Returns as Markdown how many cells would run, how long, and what to download."""
         try:
             sweep = self._sweep(values)
@@ -162,7 +161,7 @@ class SweepTab(WorkView):
             lines.append(f"The time of {cells} is a rough guess: nothing like them was run here.")
         return "\n\n".join(lines)
 
-    def _arrive(self, request: gr.Request, visitor: str | None) -> dict[Any, Any]:
+    def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
         """Returns updates that show the visitor's sweep, if it goes on or its end is unseen."""
         going = self.work_of(request, visitor)
         if not isinstance(going, Sweep) or (going.ended and going.delivered):
@@ -175,8 +174,8 @@ class SweepTab(WorkView):
         }
         return self._show_start(going) | choices | {self._weights: specs[0].weights}
 
-    def _show_start(self, going: Sweep) -> dict[Any, Any]:
-        cleared: dict[Any, Any] = {
+    def _show_start(self, going: Sweep) -> Updates:
+        cleared: Updates = {
             **self._pressable(running=True),
             self.message: "",
             **{button: gr.update(visible=False) for button in self.exports.values()},
@@ -184,13 +183,13 @@ class SweepTab(WorkView):
         }
         return self._show_progress(going) | self._show_cells(going) | cleared
 
-    def _pressable(self, running: bool) -> dict[Any, Any]:
+    def _pressable(self, running: bool) -> Updates:
         return {
             self.start_button: gr.update(interactive=not running),
             self.stop_button: gr.update(interactive=running),
         }
 
-    def _show_progress(self, going: Sweep) -> dict[Any, Any]:
+    def _show_progress(self, going: Sweep) -> Updates:
         cells, forecast, step = going.cells, going.forecast(), "Running"
         match going.doing:
             case _ if going.ended:
@@ -208,14 +207,14 @@ class SweepTab(WorkView):
             so_far += f", about {fmt.rounded_duration(forecast.seconds)} to go"
         return {self.status: f"### {so_far}\n\n{now}"}
 
-    def _show_cells(self, going: Sweep) -> dict[Any, Any]:
+    def _show_cells(self, going: Sweep) -> Updates:
         cells = list(going.cells)  # a copy: another thread changes the list, and map and table must agree
         figure = heatmap(list(map(_heat, cells)))
         return {self.map: tables.plot(figure), self.table: tables.update(map(_row, cells))}
 
-    def _show_end(self, going: Sweep) -> dict[Any, Any]:
+    def _show_end(self, going: Sweep) -> Updates:
         updates = self._pressable(running=False)
-        if (problem := going.take_result()) is not None:
+        if isinstance(problem := going.take_result(), Exception):
             return updates | {self.status: error_card(problem)}
         updates |= self._show_progress(going) | self._show_cells(going)
         if any(cell.done for cell in going.cells):
@@ -223,7 +222,7 @@ class SweepTab(WorkView):
                 updates[button] = gr.update(value=_file(going.cells, ending), visible=True)
         return updates
 
-    def _open(self, visitor: str | None, event: gr.SelectData, request: gr.Request) -> dict[Any, Any]:
+    def _open(self, visitor: str | None, event: gr.SelectData, request: gr.Request) -> Updates:
         id = event.row_value[-1]
         if not id:
             none = tables.status_line("This cell has no run to open.")
@@ -251,7 +250,7 @@ def map_text(cell: GridRun) -> tuple[str, float | None]:
     return report.ratio, report.speedup.ratio
 
 
-def _row(cell: GridRun) -> dict[str, Any]:
+def _row(cell: GridRun) -> dict[str, object]:
     spec, result = cell.spec, cell.result
     report = Report(result) if result is not None else None
     _, ratio = map_text(cell)
@@ -268,7 +267,7 @@ def _row(cell: GridRun) -> dict[str, Any]:
     }
 
 
-def _choices_of(preset: dict[str, Any]) -> dict[str, list[str]]:
+def _choices_of(preset: OptionValues) -> dict[str, list[str]]:
     return {axis: [str(value) for value in preset[axis]] for axis in AXES}
 
 

@@ -22,7 +22,7 @@ VERDICT_STYLES = {
 
 
 class Cell(NamedTuple):
-    value: Any
+    value: object
     """What the table sorts by. The cell shows `text`."""
     text: str
     style: str = ""
@@ -45,7 +45,7 @@ def make_table(elem_id: str, label: str, max_height: int = 640, **more: Any) -> 
     )
 
 
-def update(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def update(rows: Iterable[Mapping[str, object]]) -> object:
     """Returns an update that fills a table, or hides it if there are no rows.
 
     A row maps the titles of the columns, the same in each row, to values or `Cell`s.
@@ -63,11 +63,11 @@ def update(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return gr.update(value=value, visible=bool(cells))
 
 
-def _cell(value: Any) -> Cell:
+def _cell(value: object) -> Cell:
     return value if isinstance(value, Cell) else Cell(value, str(value))
 
 
-def plot(figure: Any) -> dict[str, Any]:
+def plot(figure: object) -> object:
     """Returns an update that shows a figure, or hides the plot for None."""
     return gr.update(value=figure, visible=figure is not None)
 
@@ -77,7 +77,7 @@ def download_file(content: bytes, name: str) -> str:
     return save_bytes_to_cache(content, name, get_upload_folder())
 
 
-def verdict_cell(report: Report | None, value: Any, text: str) -> Cell:
+def verdict_cell(report: Report | None, value: object, text: str) -> Cell:
     """Returns a cell in the colour of the run's verdict."""
     kind = report.kind if report is not None else None
     return Cell(value, text, VERDICT_STYLES.get(kind or "", ""))

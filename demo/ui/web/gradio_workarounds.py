@@ -12,18 +12,21 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, NoReturn
 
 import gradio as gr
 import gradio.networking
 import gradio.processing_utils
 import gradio.queueing
 import gradio.routes
-from fastapi import HTTPException
+from fastapi import HTTPException, Request
 from gradio.blocks import BlockFunction
 from gradio.components.api_component import Api
+from gradio.data_classes import BlocksConfigDict, PredictBodyInternal
+from gradio.server_messages import EventMessage
 
 from ...core import format as fmt, limits
+from ...core.codec import JsonObject
 from ...core.options import BadInput
 from ...store.history import HistoryError
 from .uploads import bound_uploads
@@ -61,10 +64,10 @@ def refuse_addresses() -> None:
     removes the headers by which gradio lets scripts of other sites read its answers, unless this is a Space.
     """
 
-    async def refuse_stream(*_: Any, **__: Any) -> Any:
+    async def refuse_stream(*_: object, **__: object) -> NoReturn:
         raise HTTPException(403, NO_ADDRESS)
 
-    async def refuse(*_: Any, **__: Any) -> Any:
+    async def refuse(*_: object, **__: object) -> NoReturn:
         raise BadInput(NO_ADDRESS)
 
     gradio.routes.secure_url_stream_response = refuse_stream
@@ -89,10 +92,13 @@ CLOSED_SECONDS = 2.0
 """A page counts as closed if its stream of messages broke off and no new stream is opened within this time."""
 
 
-class Messages(dict[str, "asyncio.Queue[Any]"]):
+MessageQueue = asyncio.Queue[EventMessage]
+
+
+class Messages(dict[str, MessageQueue]):
     """Maps a session to its queue of messages. One that was removed has a queue that nobody reads."""
 
-    def __missing__(self, session: str) -> "asyncio.Queue[Any]":
+    def __missing__(self, session: str) -> MessageQueue:
         return asyncio.Queue()
 
     def __delitem__(self, session: str) -> None:
@@ -100,7 +106,7 @@ class Messages(dict[str, "asyncio.Queue[Any]"]):
 
     def is_read(self, session: str) -> bool:
         """Returns whether a stream waits for messages of the session, or has taken the last one."""
-        messages: Any = self.get(session)
+        messages = self.get(session)
         return messages is not None and (messages.empty() or bool(messages._getters))
 
 
@@ -110,10 +116,12 @@ class Queue(gradio.queueing.Queue):
     The calls of a page whose stream of messages breaks off go on if a new stream opens soon.
     """
 
-    clients: dict[str, Any]
+    clients: dict[str, object]
     """Maps each session to the client that joined, the oldest first."""
 
-    async def push(self, body: Any, request: Any, username: str | None) -> Any:
+    async def push(
+        self, body: PredictBodyInternal, request: Request, username: str | None
+    ) -> tuple[bool, Any, Literal["success", "error", "queue_full", "validator_error"]]:
         """Adds an event to the queue. Removes unread sessions first, if there are too many."""
         client = (request.client and request.client.host, request.headers.get("x-forwarded-for"))
         messages: Any = self.pending_messages_per_session
@@ -136,8 +144,10 @@ class Queue(gradio.queueing.Queue):
         self.blocks.state_holder.session_data.pop(session, None)
         await super().clean_events(session_hash=session)
 
-    async def process_events(self, events: Any, *more: Any) -> None:
-        await super().process_events(events, *more)
+    async def process_events(
+        self, events: list[gradio.queueing.Event], batch: bool, begin_time: float, fn: BlockFunction
+    ) -> None:
+        await super().process_events(events, batch, begin_time, fn)
         for event in events:
             if event.session_hash == event._id:  # a call over HTTP, which is a session of its own
                 self.blocks.state_holder.session_data.pop(event._id, None)
@@ -177,7 +187,7 @@ class Queue(gradio.queueing.Queue):
 class Blocks(gr.Blocks):
     """gradio's `Blocks`, but a call that fails is answered with a sentence, without a traceback."""
 
-    def get_config_file(self) -> Any:
+    def get_config_file(self) -> BlocksConfigDict:
         """Returns gradio's configuration of the page, without two things that cost every open page.
 
         - The connection that each tab keeps open. A browser has six connections to a server, so the seventh tab would
@@ -190,7 +200,7 @@ class Blocks(gr.Blocks):
         events = [event | {"show_progress_on": []} for event in config["dependencies"]]
         return config | {"connect_heartbeat": False, "dependencies": events}
 
-    async def process_api(self, block_fn: Any, *given: Any, **named: Any) -> dict[str, Any]:
+    async def process_api(self, block_fn: Any, *given: Any, **named: Any) -> JsonObject:
         tables = {id for id, event in block_fn.targets if event == "select"} & {
             id for id, block in self.blocks.items() if isinstance(block, gr.Dataframe)
         }
@@ -199,7 +209,7 @@ class Blocks(gr.Blocks):
                 check_pressed_cell(getattr(named.get("event_data"), "_data", None))
             return await super().process_api(block_fn, *given, **named)
 
-    async def preprocess_data(self, block_fn: BlockFunction, inputs: list[Any], *more: Any) -> list[Any]:
+    async def preprocess_data(self, block_fn: BlockFunction, inputs: list[Any], *more: Any) -> list[object]:
         name, wanted = block_fn.api_name, len(block_fn.inputs)
         if len(inputs) != wanted:
             by_name = f"/gradio_api/call/v2/{name} takes only those that you name."
@@ -217,7 +227,7 @@ TYPES = {"string": str, "boolean": bool, "number": int | float, "integer": int, 
 """Python's types by their names in JSON."""
 
 
-def fitting_value(block: Any, value: Any) -> Any:
+def fitting_value(block: Any, value: object) -> object:
     """Returns a field's value, or for null, which a browser sends for a field that is not drawn yet, the first one.
 
     Raises BadInput for a value of another type than the field's. gradio would hand it to the handler.
@@ -241,7 +251,7 @@ def fitting_value(block: Any, value: Any) -> Any:
     return value
 
 
-def check_pressed_cell(data: Any) -> None:
+def check_pressed_cell(data: object) -> None:
     """Raises BadInput if `data` is not what a browser sends for a pressed cell of a table."""
     cell = data if isinstance(data, dict) else {}
     place, row = cell.get("index"), cell.get("row_value")

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from gradio.utils import get_upload_folder, is_in_or_equal
 
+from ...core.codec import JsonObject
 from .guard import API
 
 WANTED = (
@@ -29,13 +30,15 @@ def install() -> None:
         def _file_data_tool_description(self) -> str:
             return ""  # gradio's names a tool that this server does not offer
 
-        def get_input_schema(self, *given: Any, **named: Any) -> tuple[dict[str, Any], list[list[str | int]]]:
-            schema, places = super().get_input_schema(*given, **named)
+        def get_input_schema(
+            self, tool_name: str, parameters: dict[str, str] | None = None
+        ) -> tuple[JsonObject, list[list[str | int]]]:
+            schema, places = super().get_input_schema(tool_name, parameters)
             for place in places:
                 schema["properties"][place[-1]].pop("format", None)  # "a http or https url to a file"
             return schema, places
 
-        def convert_strings_to_filedata(self, value: Any, filedata_positions: Any) -> Any:
+        def convert_strings_to_filedata(self, value: Any, filedata_positions: list[list[str | int]]) -> object:
             for (name,) in filedata_positions:
                 if value.get(name):
                     value[name] = upload_value(value[name])
@@ -44,7 +47,7 @@ def install() -> None:
     gradio.mcp.GradioMCPServer = Server  # type: ignore[misc]
 
 
-def upload_value(given: str) -> Any:
+def upload_value(given: str) -> object:
     """Returns a data URL unchanged, and an uploaded file, by path or address, as gradio describes it.
 
     Raises ValueError for anything else.

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import gradio.route_utils
+import gradio.routes
 from gradio.utils import get_upload_folder
+from starlette.datastructures import FormData
 from starlette.formparsers import MultiPartException
 
 HOUR = 3600.0
@@ -34,7 +36,7 @@ class UploadParser(gradio.route_utils.GradioMultiPartParser):
         if self._current_part.field_name != UPLOAD_FIELD or self._current_part.file is None:
             raise MultiPartException(f'An upload has files only, each in a form field with the name "{UPLOAD_FIELD}".')
 
-    async def parse(self) -> Any:
+    async def parse(self) -> FormData:
         try:
             return await super().parse()
         except BaseException:  # such as a client that leaves
@@ -50,7 +52,7 @@ def bound_uploads() -> None:
 
 
 @contextlib.asynccontextmanager
-async def removing_old(app: Any) -> AsyncIterator[None]:
+async def removing_old(app: gradio.routes.App) -> AsyncIterator[None]:
     """Removes old uploads each hour while the server runs: the lifespan of `app`, gradio's server."""
     sweeping = asyncio.create_task(_remove_each_hour(app))
     try:
@@ -59,7 +61,7 @@ async def removing_old(app: Any) -> AsyncIterator[None]:
         sweeping.cancel()
 
 
-async def _remove_each_hour(app: Any) -> None:
+async def _remove_each_hour(app: gradio.routes.App) -> None:
     while True:
         blocks = list(app.get_blocks().blocks.values())
         kept = {str(path) for block in blocks for path in getattr(block, "keep_in_cache", ())}
