@@ -63,6 +63,11 @@ class CoreTaken(Exception):
 
 
 class Observer:
+    """Watches the machine while a run is timed: which cores and how much of the GPU other programs take, and pauses.
+
+    Call `begin`, then `pause` and `sample` or `check_cores` after each block of calls. `samples` has what was seen.
+    """
+
     def __init__(self, device: torch.device) -> None:
         self._on_cpu = device.type == "cpu"
         self._gpu = Nvml.of(device)

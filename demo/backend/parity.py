@@ -44,13 +44,15 @@ def compare_outputs(
     """Returns whether compiled's outputs agree with eager's for one input: 'match', 'differ' or 'not comparable'.
 
     - `again`: the outputs of a second eager call. If they differ from `eager`, the verdict is 'not comparable'.
-    - `effects`: what an eager call does besides. If it draws random numbers, or changes numbers that it does not get
-      back, outputs that differ are 'not comparable'.
-    - `reference(0)` returns the outputs in float64. `reference(0.1)` also changes each number that a layer returns at
-      random, by up to 5 %. `reference` is called only if compiled's outputs are beyond the tolerance.
-    - If `reference` raises: 'differ' if only compiled has NaN or infinity somewhere, else 'not comparable'.
-    - `task`: measures of how far predictions agree, which the returned Parity keeps; None for none.
-    - `fault`: what differs in the predictions; '' for nothing. In float32 (`dtype`) a fault makes the verdict 'differ'.
+    - `dtype`: the run's number format, a key of `NUMBER_FORMATS`.
+    - `reference`: called only if compiled's outputs are beyond the tolerance. `reference(0)` returns the outputs of a
+      float64 run. In `reference(0.1)` each layer's results are also changed at random, by up to 5 %.
+    - If `reference` raises an exception, the verdict is 'not comparable', or 'differ' if compiled has NaN or infinity
+      where eager has a number.
+    - `task`: how far the predictions agree, for `Parity.task`; None for nothing.
+    - `fault`: what differs in the predictions; '' for nothing. In float32 a fault makes the verdict 'differ'.
+    - `effects`: what an eager call does besides. If it draws random numbers, or if it changes numbers that the next
+      call does not get back, outputs that differ are 'not comparable'.
     """
     verdict, reason, error = _verdict(eager, again, compiled, dtype, reference, fault, effects)
     return Parity(verdict, error if error < math.inf else None, reason, task or {})

@@ -103,6 +103,8 @@ def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | Non
     call()
     torch.cuda.synchronize()
     used, reserved = int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved())
+    # Pool (0, 0) is the ordinary one, the others are those of CUDA graphs. What is allocated in these is in `used`
+    # already; the rest of them is added.
     pools = [part for part in torch.cuda.memory_snapshot() if tuple(part["segment_pool_id"]) != (0, 0)]
     used += sum(part["total_size"] - part["allocated_size"] for part in pools)
     weights = (*besides.parameters(), *besides.buffers()) if besides is not None else ()

@@ -106,16 +106,19 @@ class Workload(ABC):
         return timing.PreparedCall(restorer.restore, lambda: model(**restorer.batch))
 
     def once(self, model: Model) -> object:
-        """Calls `model` with the batch. Earlier calls do not change the outputs."""
+        """Calls `model` with the batch as it was made, whatever earlier calls have changed."""
         self.restorer.restore()
         return model(**self.restorer.batch)
 
     def outputs(self, model: Model) -> object:
-        """Returns cloned outputs, to compare eager and compiled. Must be called for the eager model first."""
+        """Returns cloned outputs, to compare eager and compiled.
+
+        Call it for the eager model first: a text model's compiled copy is fed the tokens that eager chose.
+        """
         return compilation.clone_outputs(self.call(model)())
 
     def exact_outputs(self, exact: Model) -> object:
-        """Returns the outputs of `exact`, a float64 copy of the model, in the form of `outputs`."""
+        """Returns what `outputs` would return for `exact`, a float64 copy of the model: the same tensors in float64."""
 
         def double(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.double() if tensor.is_floating_point() else tensor.clone()

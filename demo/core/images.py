@@ -1,6 +1,7 @@
-"""Reads a visitor's picture file as an upright RGB image, or refuses the file with a reason.
+"""Reads a picture file as an upright RGB image, or refuses the file with a reason.
 
-It runs in the worker process, before the model is loaded: a hostile file that breaks a decoder breaks nothing else.
+The page leaves a visitor's file to the worker process: a hostile file that breaks a decoder breaks nothing else. The
+command line also reads the user's own file, to refuse a wrong one before the run.
 """
 
 import hashlib

@@ -256,11 +256,13 @@ class Compilation:
 
     @property
     def known_costs(self) -> dict[str, float]:
-        """Seconds of a first call by compile cache: 'cold' (empty), or else 'partly' (partly filled); and 'warm'."""
+        """Seconds of a first call, by what the compile cache held: 'cold' nothing, 'partly' some code, 'warm' all.
+
+        'partly' is left out if 'cold' is known, or if it took no longer than 'warm'.
+        """
         known = {self._own_state: self.first_call_seconds}
         known |= {"cold": self.cold.first_call_seconds} if self.cold is not None else {}
         known |= {"warm": self.warm.first_call_seconds} if self.warm is not None else {}
-        # A first call that took no longer than from a filled cache found nearly all in it.
         if "cold" in known or known.get("partly", 0.0) <= known.get("warm", 0.0):
             known.pop("partly", None)
         return {cache: known[cache] for cache in ("cold", "partly", "warm") if cache in known}

@@ -21,8 +21,8 @@ CONFIDENCE = 0.95
 TRIMMED = 0.1
 """Share of the values that a trimmed mean leaves out at each end."""
 FEW_BLOCKS = 6
-"""With fewer blocks than this, and two calls of each model in a block, `side_by_side` pairs single calls, not medians.
-A handful of pairs would give a very wide interval, because Student's t has few degrees of freedom."""
+"""If there are fewer blocks than this, each with two calls of each model, `side_by_side` pairs single calls. Paired
+medians of blocks would be so few that Student's t makes the interval very wide."""
 SMALLEST_DIFFERENCE = 0.01
 """Smallest difference that is called faster or slower: 1 %, as in the benchmark library criterion."""
 SAME_WITHIN = 0.03
@@ -86,10 +86,12 @@ def paired_ratio(slow: Times, fast: Times) -> Interval:
 
 
 def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, apart: int = 1) -> Interval | None:
-    """Returns the time of eager calls over that of `control`, which are eager calls, too. Without errors it is 1.
+    """Returns the time of eager calls over that of `control`, further eager calls. Without measurement errors it is 1.
 
-    Returns None for fewer than two control blocks. Such a block has `calls` calls of `control`. It comes after the
-    first block of the timing, and after every `apart`-th further one. It is compared with the eager calls around it.
+    - A control block has `calls` calls of `control`. One follows the timing's first block, and then every `apart`-th.
+    - It is compared with the eager calls around it: the last ones of the block before, the first ones of the block
+      behind.
+    - Returns None for fewer than two control blocks.
     """
     around = _split_blocks(eager[calls // 2 :], calls)[::apart].ravel()
     if min(len(around), len(control)) < 2 * calls:
@@ -133,6 +135,8 @@ def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float)
         deviation = math.sqrt(moderated_variance(own, more, deviation**2, freedom))
     weights = 1 / np.maximum(within + deviation**2, 1e-12)
     shares = weights / weights.sum()
+    # Student's t for the spread between processes, which few of them show. The error within a process comes from many
+    # calls: the normal distribution.
     half_width = math.sqrt(
         float(((t_quantile(freedom + more) * deviation) ** 2 + t_quantile(math.inf) ** 2 * within) @ shares**2)
     )

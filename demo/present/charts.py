@@ -327,9 +327,9 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
     """Returns a bar chart of the time from process start to first output, one bar for each way to run a model.
 
-    `ways` maps the name of each way to the four parts of its bar, from left to right: the title of a part, such as
-    'import', to its seconds. The times must be taken with a filled compile cache, since the chart's text says so.
-    `source`: further lines of the text below the chart.
+    - `ways`: by the name of a way, the parts of its bar from left to right: seconds by title, {'import': 4.5}. The
+      times are those with a filled compile cache, as the text below the chart says.
+    - `source`: further lines of that text.
     """
     if not ways:
         return None

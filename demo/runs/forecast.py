@@ -45,9 +45,9 @@ class SweepForecast:
 
 
 def forecast_run(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult]) -> Forecast | None:
-    """Returns how long a run of `spec` will take; None if that is not known.
+    """Returns how long a run of `spec` will take: the median of the newest runs in `earlier` with these settings.
 
-    Without such a run in `earlier`, it needs the model's size and a device other than 'auto'.
+    Without such a run it is a guess from the number of parameters. None if that is not known, or for device 'auto'.
 
     - `checkpoint`: the catalogue's entry for the spec's checkpoint; None without an entry.
     - `earlier`: this machine's runs on the spec's device, newest first; [] for device 'auto'.

@@ -61,7 +61,10 @@ class OngoingRun:
 
     @property
     def answer(self) -> RunResult | None:
-        """The result of a run that only lacks a first call with a filled compile cache. It stays if that call fails."""
+        """The provisional result: all but a first call with a filled compile cache is measured. None before.
+
+        If that call fails, or the run is cancelled, this is the run's result.
+        """
         return self.progress.result if isinstance(self.progress, Provisional) else None
 
     @property

@@ -93,11 +93,13 @@ class Runner:
         - `cancel`: once set, the run ends as 'cancelled'. Closing the generator has the same effect.
         - `earlier`: processes that already count towards `spec.repeats`. At least one more process runs.
         - `runs_after`: how many runs the caller will start next. Spare workers are started for them.
-        - `threads`: torch's threads on a CPU if the spec names none; a process takes fewer if other programs use cores.
-          None: the first process takes all free cores, later ones as many; repeats end if fewer cores are free then.
+        - `threads`: torch's threads on a CPU if the spec names no number. A process takes fewer if other programs use
+          cores. None: the first process takes all free cores, and each later one takes as many as the first; if fewer
+          are free then, the repeats end.
 
-        Each process's result is stored. The RunResult is that of the last process. None starts after one that cannot
-        count, such as a failed one, or after `timeout_seconds`. Raises BadInput if the first process refuses the spec.
+        Stores the result of each process, and yields that of the last one. After a process that cannot count, such as
+        a failed one, or after `timeout_seconds`, no further process starts. Raises BadInput if the first process
+        refuses the spec.
         """
         with self._one_at_a_time:
             repeats = Repeats(spec.repeats, earlier, runs_after, threads)
@@ -146,7 +148,8 @@ class Runner:
                     now = run.progress_after(run.elapsed_seconds, event)
                     if isinstance(event, Provisional):
                         known = answer.compilation is not None and answer.compilation.warm is not None
-                        # The worker goes on to measure a first call with a filled cache. The next repeat has one.
+                        # The worker goes on to time a first call with a filled cache. Nobody needs that if it is known,
+                        # or if a repeat follows, which has such a call: leaving the loop ends the worker.
                         if (known or not repeats.is_last) and run.spec.cache == "keep":
                             result = answer
                             break

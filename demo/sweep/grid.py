@@ -149,10 +149,11 @@ def make_cells(
 def valid_results(
     stored: Iterable[RunResult], checkpoints: Iterable[str], machine: HostInfo, picture: Path
 ) -> Iterator[RunResult]:
-    """Yields those results in `stored` that another run on `machine` would only repeat, in the same order.
+    """Yields the results in `stored`, in their order, that a new run on `machine` would only repeat.
 
-    They are of one of the `checkpoints` and have a status in `FINAL`. Versions, device and picture are those of now. No
-    file of a local checkpoint has changed since.
+    - The checkpoint is one of `checkpoints`, and the status one of `FINAL`.
+    - Device, versions and picture are the present ones.
+    - Since the run, no file of a local checkpoint was written.
     """
     digest = hashlib.sha256(picture.read_bytes()).hexdigest()
     written = {checkpoint: _last_written(checkpoint) for checkpoint in checkpoints}

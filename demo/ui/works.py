@@ -1,4 +1,4 @@
-"""The work that visitors start: a run, a search for the fastest options, or a sweep over a grid of options.
+"""The work that visitors start: a run, a search for the best way, or a sweep over a grid of options.
 
 Each run, search or sweep has its own thread and goes on after the visitor has closed the page. A page finds it by the
 visitor's id, which the browser keeps.
@@ -38,7 +38,7 @@ UNWATCHED_SECONDS = 120.0
 """On a Hugging Face Space, a sweep or search ends after this time without an open page, because others wait."""
 MACHINE_SECONDS = 30.0
 MAX_STORED = 500
-"""The most stored runs, newest first, that a search for the fastest options reads in order to reuse their results."""
+"""The most stored runs, newest first, that a search for the best way reads in order to reuse their results."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -251,7 +251,7 @@ class Sweep(Series):
 
 @dataclass(eq=False)
 class BestSearch(Series):
-    """A search for the fastest options of a model: eager, a compile mode, a package and so on."""
+    """A search for the best way to run a model: eager, a compile mode, a package and so on."""
 
     history: History
     spec: RunSpec

@@ -82,8 +82,8 @@ def write_choices(tab: str) -> str:
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     """Returns the spec that a link's query asks for; None if it has none of `FIELDS`. Raises BadInput for wrong values.
 
-    A query without a checkpoint means `checkpoint`; if the query names another task, it means the first checkpoint of
-    that task. A model that needs a text or a prompt gets `catalog.QUERIES` or `catalog.PROMPT` if the query has none.
+    - A query that names no checkpoint gets `checkpoint`, or the first one of the task if it names another task.
+    - A query without the text or the prompt that its model needs gets `catalog.QUERIES` or `catalog.PROMPT`.
     """
     values: OptionValues = {name: query[name] for name in FIELDS if name in query}
     if not values:
