@@ -31,8 +31,8 @@ COMPARED_TOKENS = 64
 CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.1}
 """How far logits with and without a cache may differ, as a share of the largest logit, by number format.
 
-0.02 is some 20 roundings of TF32 and 0.1 some 13 of bfloat16, because roundings add up over the layers. Both are chosen,
-not measured: they have to let through every right cache. A wrong one gives the logits of another text.
+0.02 is some 20 roundings of TF32 and 0.1 some 13 of bfloat16, because roundings add up over the layers. Both are
+chosen, not measured: they have to let through every right cache. A wrong one gives the logits of another text.
 """
 
 
