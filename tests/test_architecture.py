@@ -131,6 +131,7 @@ ONE_MEANING = {
     "RUNS_IOU": "from this overlap on a task calls the predictions of two runs equal",
     "T": "any type",
     "TASK": "each task has the object that the registry finds",
+    "W": "any work of a visitor",
 }
 """Public names that stand in several files, and the one meaning that each has in all of them."""
 PARTICIPLE = re.compile(r"[a-z]+ed|chosen|drawn|found|given|held|kept|known|made|said|sent|shown|taken|told|written")

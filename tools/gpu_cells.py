@@ -29,7 +29,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from demo.backend import compilation, compile_model  # first: it sets what the libraries read when they are imported
+from demo.backend import (  # first: it sets what the libraries read when they are imported
+    compilation,
+    compile_model,
+    error_text,
+)
 
 import torch  # isort: skip
 from PIL import Image
@@ -363,7 +367,7 @@ def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:
     except BaseException as error:
         traceback.print_exc()
         with contextlib.suppress(OSError):
-            tell({"error": compilation.first_line(error)})
+            tell({"error": error_text.first_line(error)})
     finally:
         os._exit(0)
 

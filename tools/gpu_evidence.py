@@ -59,7 +59,7 @@ if __name__ == "__main__":
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE))
     os.environ.setdefault("TRITON_STORE_BINARY_ONLY", "1")  # the rest of a kernel's files is for its debugging
 
-from demo.backend import compilation, machine_probe
+from demo.backend import error_text, machine_probe
 from demo.core import catalog, format as fmt
 from demo.core.cores import usable_cores
 from demo.core.files import replacing
@@ -227,7 +227,7 @@ def call_tests(known: set[str], parent: int) -> None:
             getattr(tests, name)()
         except Exception as error:
             traceback.print_exc()
-            said = f"FAILED: {compilation.first_line(error)}"
+            said = f"FAILED: {error_text.first_line(error)}"
         print(json.dumps({"test": name, "said": said, "seconds": time.monotonic() - started}), flush=True)
 
 

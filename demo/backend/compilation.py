@@ -3,9 +3,7 @@
 import contextlib
 import gc
 import logging
-import os
 import re
-import textwrap
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -24,13 +22,10 @@ from ..core.format import without_folders
 from ..core.measurement import Compilation, CompileCost, CudaGraphs, GraphBreak
 from ..core.options import CUDA_GRAPH_MODES, RunSpec
 
-# Patterns in dynamo's message of a graph break (three), in a compiler's error (two), and in a child's traceback.
+# Patterns in dynamo's message of a graph break.
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
 _HINT = re.compile(r"^  Hint: (.+?)(?=^  Hint: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"please visit: https://\S+/(gb\d{4})\.html")
-_OUTPUT = re.compile(r"^.*\b(?:Output|stderr):\n", re.MULTILINE)
-_COMPILER_ERROR = re.compile(r"(?i)(?:fatal )?error *: .*|fatal *: .*|(?:cannot find|undefined|library not found) .*")
-_RAISED = re.compile(r"(?s:Traceback \(most recent.*?^)([\w.]+(?:Error|Exception|Interrupt)\b.*)", re.MULTILINE)
 
 STEPS = {
     "bytecode_tracing": "dynamo",
@@ -295,21 +290,3 @@ def reset_compiler() -> None:
 def clone_outputs(outputs: object) -> object:
     """Returns the outputs with cloned tensors, because the next call of a CUDA graph overwrites the originals."""
     return torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, outputs)
-
-
-def first_line(error: BaseException) -> str:
-    """Returns one line of at most 400 characters that says what failed.
-
-    - From a compiler's output: the first error. From a child process's traceback: the exception at its end.
-    - From other messages: the first two lines that are not advice on debugging. Without a message: the error's type.
-    """
-    text, advice = str(error), ("Set TORCH", "You can suppress", "import torch", "torch._dynamo")
-    if "returned non-zero exit status" in text:  # Triton's C compiler says why on standard error, which is a file
-        with contextlib.suppress(OSError):
-            end = os.pread(2, 2000, max(0, os.fstat(2).st_size - 2000))
-            text += f"\nOutput:\n{end.decode(errors='replace')}"
-    _, *output = _OUTPUT.split(text, maxsplit=1)
-    said = _COMPILER_ERROR.findall(output[0])[:1] if output else _RAISED.findall(text)[-1:]
-    lines = [line.strip() for line in (said or output[-1:] or [text])[0].splitlines()]
-    useful = [line for line in lines if line and not line.startswith(advice)]
-    return textwrap.shorten(without_folders(" ".join(useful[:2])), 400, placeholder=" …") or type(error).__name__

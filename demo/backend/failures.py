@@ -18,7 +18,7 @@ from ..core.options import OWN_MODEL, BadInput, OptionValues, RunSpec
 from ..core.progress import PHASE_DOING
 from ..core.refusals import AGAIN, less_memory, other_way_to_compile
 from ..core.result import Failure, RunResult, Status
-from . import causes, compilation, profiling
+from . import causes, error_text, profiling
 
 OTHER = "choose another checkpoint"
 LOGIN = "log in (hf auth login)"
@@ -48,7 +48,7 @@ def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status
         return "out_of_memory", Failure(
             phase, message, *less_memory(spec, compiled=phase in ("compile", "time"), half=_half_format(spec))
         )
-    text = compilation.first_line(error).rstrip(".:! ")
+    text = error_text.first_line(error).rstrip(".:! ")
     remedy, change = _remedy(phase, spec, error, text)
     if spec.task == OWN_MODEL and phase != "compile":
         text = with_line(error, catalog.own_model_parts(spec.checkpoint)[0]).rstrip(".:! ")

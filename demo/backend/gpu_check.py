@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 from ..core import catalog, format as fmt
-from . import compilation, compile_model, machine_probe, profiling, timing
+from . import compilation, compile_model, error_text, machine_probe, profiling, timing
 
 GPU = torch.device("cuda")
 PEAK_BYTES = 256 * 2**20
@@ -76,7 +76,7 @@ def main() -> int:
                 compilation.reset_compiler()  # frees the CUDA graphs of the check before
                 problem = check()
             except Exception as error:
-                problem = f"It failed: {compilation.first_line(error)}"
+                problem = f"It failed: {error_text.first_line(error)}"
             good &= not problem
             print(f"{check.__name__:<10}{problem or 'as expected'}", flush=True)
     return 0 if good else 1

@@ -27,7 +27,7 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 from ..core import cgroup, hub, limits
 from ..core.cores import usable_cores
 from ..core.machine import Environment, HostInfo
-from . import causes, compilation, compile_cache
+from . import causes, compile_cache, error_text
 
 T = TypeVar("T")
 
@@ -204,7 +204,7 @@ def compile_problem(on_gpu: bool = False) -> str | None:
                 compile_cache.use_empty_cache(Path(folder))
                 torch.compile(torch.sin)(torch.ones(8, device="cuda"))
     except Exception as error:  # of a compiler, a linker, a loader or a file system
-        reason = compilation.first_line(error if compiler() else exc.InvalidCxxCompiler()).rstrip(".")
+        reason = error_text.first_line(error if compiler() else exc.InvalidCxxCompiler()).rstrip(".")
         return f"torch.compile cannot build code here: {reason}. {causes.build_remedy(reason)}".strip()
     return None
 

@@ -14,7 +14,7 @@ import torch
 from ..core.options import BadInput, RunSpec
 from ..core.refusals import resolve
 from ..core.size_log import InputSize
-from . import compilation, compile_cache, compile_model, machine_probe, tasks
+from . import compilation, compile_cache, compile_model, error_text, machine_probe, tasks
 from .messages import answer_one_job
 from .workload import Workload
 
@@ -31,7 +31,7 @@ def replay(workload: Workload, sizes: list[InputSize], compiled: bool) -> dict[s
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
-            raise BadInput(f"The model cannot be called with {size}: {compilation.first_line(error)}") from error
+            raise BadInput(f"The model cannot be called with {size}: {error_text.first_line(error)}") from error
     log = compilation.CompileLog()
     model = compile_model.apply_compile(workload.model, workload.spec) if compiled else workload.model
     seconds, waited = [], []

@@ -1,7 +1,7 @@
 """What a run knows so far: its job and result, the model, and the caveats. Its steps are in `run_steps`."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from ..core.caveat import Caveat, note
 from ..core.measurement import Compilation
 from ..core.options import RunSpec
 from ..core.result import RunResult
-from . import caveats, compilation, effects, profiling
+from . import caveats, compilation, effects, error_text, profiling, timing
 from .messages import Events, WorkerJob
 from .monitor import Observer
 from .workload import Variants, Workload
@@ -68,10 +68,24 @@ class RunState:
         if (value := getattr(self.result, part)) is not None:
             self.set_fields(**{part: replace(value, **fields)})
 
+    def warm_up(
+        self,
+        name: str,
+        call: timing.Call,
+        first_call_ended: Callable[[], None] = lambda: None,
+        min_calls: int = timing.WARMUP_CALLS,
+    ) -> list[float]:
+        """Returns the warm-up calls' seconds. Adds `name` to `unsettled` if the last of these differ."""
+        clock, events = self.workload.clock, self.log.events
+        times, settled = timing.warm_up(call, clock, events, min_calls, first_call_ended)
+        if not settled:
+            self.unsettled.append(name)
+        return times
+
     @contextlib.contextmanager
     def errors_as_caveats(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
         """Turns an exception in the `with` block into a caveat of `lost` (what is missing) and the error's message."""
         try:
             yield
         except Exception as error:
-            self.caveats.append(note(f"{lost}: {compilation.first_line(error)}."))
+            self.caveats.append(note(f"{lost}: {error_text.first_line(error)}."))

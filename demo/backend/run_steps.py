@@ -27,6 +27,7 @@ from . import (
     compile_cache,
     compile_model,
     effects,
+    error_text,
     failures,
     first_call,
     machine_probe,
@@ -155,24 +156,10 @@ class Run(RunState):
             self.effects = effects.observe(workload.model, restorer, lambda: workload.once(workload.model))
         except Exception as error:  # a model may refuse to be watched in any way
             restorer.restore()
-            reason = compilation.first_line(error).rstrip(".")
+            reason = error_text.first_line(error).rstrip(".")
             self.caveats.append(Caveat("not_watched", {"reason": reason}))
         if restorer.needed:
             self.caveats.append(Caveat("given_back", {"changed": self.effects.changes}))
-
-    def warm_up(
-        self,
-        name: str,
-        call: timing.Call,
-        first_call_ended: Callable[[], None] = lambda: None,
-        min_calls: int = timing.WARMUP_CALLS,
-    ) -> list[float]:
-        """Returns the warm-up calls' seconds. Adds `name` to `unsettled` if the last of these differ."""
-        clock, events = self.workload.clock, self.log.events
-        times, settled = timing.warm_up(call, clock, events, min_calls, first_call_ended)
-        if not settled:
-            self.unsettled.append(name)
-        return times
 
     def compile(self, eager: Variant) -> None:
         """Compiles the model, or builds or loads its package. Warms this up, then `eager` again. Sets `variants`."""

@@ -24,7 +24,7 @@ from .run_queue import RunQueue
 from .tabs.form import default_picture, uploaded_file
 from .works import BestSearch, Supervisor
 
-Values = dict[str, Any]
+Arguments = dict[str, Any]
 """The values of an endpoint's arguments by name, and as "request" gradio's request."""
 
 
@@ -58,7 +58,7 @@ def _option(name: str) -> Parameter:
 
 
 def _endpoint(
-    name: str, function: Callable[[Values], dict[str, object]], description: str, *arguments: Parameter
+    name: str, function: Callable[[Arguments], dict[str, object]], description: str, *arguments: Parameter
 ) -> Callable[..., dict[str, object]]:
     """Returns a function for `gr.api` that calls `function` with the values of `arguments` by name.
 
@@ -80,7 +80,7 @@ def _endpoint(
     return endpoint
 
 
-def _spec_and_picture(values: Values) -> tuple[RunSpec, Path | None]:
+def _spec_and_picture(values: Arguments) -> tuple[RunSpec, Path | None]:
     """Returns the spec of a call, and its picture: the upload, or else an example.
 
     The picture is None for a model that takes none. Raises BadInput for wrong values.
@@ -112,7 +112,7 @@ speedup, speedup with low, high and verdict, control, compilation, break_even_ca
 
 def make_benchmark(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, object]]:
 
-    def benchmark(values: Values) -> dict[str, object]:
+    def benchmark(values: Arguments) -> dict[str, object]:
         spec, picture = _spec_and_picture(values)
         request = values["request"]
         with queue.join(request.session_hash or "") as places:
@@ -144,7 +144,7 @@ BEST_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "
 def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, object]]:
     searches = Supervisor()
 
-    def best(values: Values) -> dict[str, object]:
+    def best(values: Arguments) -> dict[str, object]:
         spec, picture = _spec_and_picture(values)
         visitor = values["request"].session_hash or uuid.uuid4().hex
         other_formats = values["other_formats"] is True

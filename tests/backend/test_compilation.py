@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch._inductor.exc import CppCompileError
 from torch._inductor.utils import fresh_cache
 
 from demo.backend import compilation, compile_cache
@@ -131,46 +130,6 @@ def test_the_parts_of_a_first_call_add_up(monkeypatch) -> None:
     parts = {"dynamo": 3.0, "aot_autograd": 6.0, "inductor": 10.0, "backend compile": 20.0, "first run": 5.0}
     parts["instruction probe"] = 1.0
     assert log.cost(45.0).parts == parts
-
-
-COMMAND = ["g++", "/tmp/worth-compiling-k2/torchinductor_me/ab/cab.cpp", *["-I/home/me/include"] * 30]
-OUTPUT = """In file included from /home/me/a.h:1:
-/tmp/worth-compiling-k2/torchinductor_me/ab/cab.cpp:2:10: fatal error: omp.h: No such file or directory
-cc1plus: error: another one
-"""
-IN_A_PROCESS = """An exception occurred in a subprocess:
-
-Name=triton_poi_fused_sin_0
-Traceback (most recent call last):
-  File "/home/me/torch/compile_tasks.py", line 79, in _worker_compile_triton
-    raise ValueError("not this one: error: x")
-RuntimeError: Failed to find C compiler. Please specify via CC environment variable.
-"""
-PTXAS = """PTXAS error: Internal Triton PTX codec error
-`ptxas` stderr:
-ptxas /tmp/tmp1.ptx, line 5; error   : Feature 'x' requires .target sm_90 or higher
-Repro command: ptxas -lineinfo /tmp/tmp1.ptx
-"""
-
-
-@pytest.mark.parametrize(
-    ("error", "says"),
-    [
-        (CppCompileError(COMMAND, OUTPUT), "fatal error: omp.h: No such file or directory"),
-        (CppCompileError(COMMAND, "/usr/bin/ld: cannot find -lx: no\nld returned 1\n"), "cannot find -lx: no"),
-        (
-            RuntimeError(IN_A_PROCESS),
-            "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
-        ),
-        (RuntimeError(PTXAS), "error : Feature 'x' requires .target sm_90 or higher"),
-        (ValueError("first\n\nsecond\nthird"), "first second"),
-        (ValueError(), "ValueError"),
-        (ValueError("word " * 200), "word " * 79 + "…"),
-    ],
-    ids=["compiler", "linker", "subprocess", "ptxas", "plain", "no text", "long"],
-)
-def test_an_error_is_shown_by_its_cause(error: Exception, says: str) -> None:
-    assert compilation.first_line(error) == says
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from ...core.options import BadInput, RunSpec
 from ...core.outputs import Predictions
 from ...core.result import FIRST_TOKEN
 from ...core.size_log import InputSize
-from .. import compilation, effects, failures, models, timing
+from .. import compilation, effects, error_text, failures, models, timing
 from ..messages import Events
 from ..workload import Batch, Model, Variants, Workload
 
@@ -240,7 +240,7 @@ def _check_cache(workload: TextWorkload) -> None:
     except Exception as error:
         if failures.is_out_of_memory(error):
             raise
-        why = compilation.first_line(error).rstrip(".")
+        why = error_text.first_line(error).rstrip(".")
     if why:
         name = failures.short_name(workload.spec.checkpoint)
         raise BadInput(
