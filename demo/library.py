@@ -29,7 +29,7 @@ from .present.report import Report
 from .runs.runner import Runner
 from .store.history import History
 from .sweep.best_table import BestTable, Way
-from .sweep.best_way import MINUTES, Search
+from .sweep.best_way import MINUTES, SEARCH_OPTIONS, Search
 from .sweep.run_grid import Done, Timing
 
 LOADER = '''"""Loads a module that was in another process's memory."""
@@ -152,7 +152,7 @@ def best(
     `other_formats`: whether to try half formats, too. `options`: those of `worth-compiling best`. Else as `measure`.
     """
     with _name(model, inputs) as name:
-        spec = _spec(name, task, best_command.RUN_OPTIONS, options)
+        spec = _spec(name, task, SEARCH_OPTIONS, options)
         picture = common.input_picture(None if image is None else str(image), [spec])
         with _progress("Stopped. What is done is stored.") as line, closing(Runner(history := History())) as runner:
             stored = [] if spec.task == OWN_MODEL else history.all(checkpoints={spec.checkpoint})

@@ -126,7 +126,6 @@ ONE_MEANING = {
     "MAX_STORED": "how many stored runs are read in order to reuse them, by a search or by a sweep",
     "POLL_SECONDS": "the time between two looks, at a worker, at a cluster or at gradio's queue",
     "refusal": "why a spec cannot run, by its machine or by its task",
-    "RUN_OPTIONS": "the options of a run that a command takes, too",
     "run_cells": "runs the cells of a grid, on this machine or on a cluster",
     "RUNS_IOU": "from this overlap on a task calls the predictions of two runs equal",
     "T": "any type",

@@ -6,7 +6,7 @@ Each step adds its numbers to `Run.result`, so a failure loses nothing that was 
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path

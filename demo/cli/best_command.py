@@ -13,19 +13,16 @@ from ..present.script import script
 from ..store.history import History
 from ..sweep import best_words
 from ..sweep.best_table import BestTable, Way
-from ..sweep.best_way import MAX_MINUTES, MIN_MINUTES, MINUTES, Search
+from ..sweep.best_way import MAX_MINUTES, MIN_MINUTES, MINUTES, SEARCH_OPTIONS, Search
 from ..sweep.run_grid import Done
 from . import common, terminal
-
-RUN_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
-"""The options of a run that `best` accepts. The search sets all others."""
 
 
 def add_to(commands: common.Commands) -> None:
     parser = commands.add_parser("best", help="find the best way to run a checkpoint here")
     parser.set_defaults(command=_best)
     common.add_model(parser)
-    common.add_options(parser, RUN_OPTIONS)
+    common.add_options(parser, SEARCH_OPTIONS)
     minutes = f"time for it, {MIN_MINUTES:g} to {MAX_MINUTES:g} (default: {MINUTES:g})"
     parser.add_argument("--minutes", metavar="N", type=fmt.parse_number, default=MINUTES, help=minutes)
     parser.add_argument("--other-formats", action="store_true", help="try half formats (and TF32 on a GPU), too")
@@ -37,7 +34,7 @@ def add_to(commands: common.Commands) -> None:
 def _best(options: argparse.Namespace) -> int:
     from ..runs.runner import Runner
 
-    spec = common.spec_of_options(options, common.option_values(options, RUN_OPTIONS))
+    spec = common.spec_of_options(options, common.option_values(options, SEARCH_OPTIONS))
     image = common.input_picture(options.image, [spec])
     history = History()
     with closing(Runner(history)) as runner:

@@ -24,6 +24,8 @@ from .best_table import EAGER_WAY, BestTable, Way, best_table, ways
 from .grid import valid_results
 from .run_grid import Done, Event, RunArguments, Turn, Waiting, no_queue, run_one
 
+SEARCH_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
+"""The options of a run that a search takes. It chooses the others."""
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
 """How long the short first run of a way is timed."""

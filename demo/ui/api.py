@@ -137,8 +137,6 @@ told from it), and rows, the best first: way, settings, rank (null where it cann
 over eager with low and high, seconds of a call, first_answers (seconds from the start of a process by part: "cold" from
 nothing, "warm" with a kept cache), memory_bytes, out (why it cannot win), processes and the id of its run.
 """
-BEST_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
-"""The options of a run that `/best` takes. The search chooses the others."""
 
 
 def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[..., dict[str, object]]:
@@ -157,7 +155,7 @@ def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[...
         return {"complete": work.search.complete, **best_words.as_json(work.search.table())}
 
     limits = [_argument("minutes", float, best_way.MINUTES), _argument("other_formats", bool, False)]
-    return _endpoint("best", best, ABOUT_BEST, *MODEL, *limits, *map(_option, BEST_OPTIONS))
+    return _endpoint("best", best, ABOUT_BEST, *MODEL, *limits, *map(_option, best_way.SEARCH_OPTIONS))
 
 
 MAX_LISTED = 200
