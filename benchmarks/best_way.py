@@ -51,7 +51,7 @@ def search(spec: RunSpec) -> tuple[BestTable, list[tuple[Way, bool]], float]:
 
 
 def starts(spec: RunSpec, package: Path | None) -> Iterator[float]:
-    """Seconds by a stopwatch of processes that import, load, and call the model for the first time."""
+    """Yields the seconds, by a stopwatch, of processes that import, load, and call the model for the first time."""
     files = {"input_file": str(PICTURE), "package": package and str(package)}
     job = json.dumps({"spec": codec.plain(spec), **files})
     for _ in range(STARTS):

@@ -23,7 +23,7 @@ SPEC = catalog.make_spec(checkpoint="shapes-vit", task="image-classification")
 
 
 def one_run(runner: Runner, spec: RunSpec = SPEC) -> tuple[float, float, RunResult]:
-    """Seconds to the first eager time that reaches the page, seconds to the answer, and the result."""
+    """Returns the seconds to the first eager time that reaches the page, those to the answer, and the result."""
     wait_until_ready(runner)
     started = time.perf_counter()
     first_eager = answered = 0.0

@@ -32,7 +32,7 @@ Medians = tuple[float, float]
 
 
 def by_hand(eager: Callable[[], Any], compiled: Callable[[], Any]) -> Medians:
-    """Median seconds of a call of each, by a loop that knows nothing of ours."""
+    """Returns the median seconds of a call, eager and compiled, by a plain loop."""
     medians = []
     for call in (eager, compiled):
         for _ in range(WARMUP_CALLS):
@@ -55,7 +55,7 @@ def by_us(run: Run) -> Medians:
 
 
 def rounds(checkpoint: Checkpoint) -> list[tuple[Medians, Medians]]:
-    """Ours, and the geometric mean of the loop's before and after."""
+    """Returns for each round our medians, and the geometric mean of those of the loops before and after."""
     spec = catalog.make_spec(checkpoint.id, weights="pretrained" if checkpoint.bundled else "random", device="cpu")
     run = Run(WorkerJob(spec, str(PICTURE)), Events(io.StringIO()))
     run.load()

@@ -1,8 +1,8 @@
 """How far do equal first calls differ? A run times its first call once, so one run cannot tell.
 
 Each start is a fresh process (`demo.backend.first_call`). A *cold* one has an empty compile cache, and the *warm* one
-after it the same cache, now filled. The models take turns, so that the day's drift affects all. The weights of the
-models that are not bundled are random.
+after it the same cache, now filled. The models take turns, so that a drift of the machine affects all. Models that are
+not bundled have random weights.
 
 The spread is the standard deviation of the logarithm of the seconds, over the starts of a model. Its root mean square
 over the models is what `ASSUMED_FIRST_CALLS` should be. Aim: that constant is at least 0.8 times the spread that is
@@ -54,7 +54,7 @@ class Start:
 
 
 def two_starts(checkpoint: str) -> list[Start]:
-    """A cold and a warm start of the model. Raises CalledProcessError if a process fails."""
+    """Makes a cold and then a warm start of the model. Raises CalledProcessError if a process fails."""
     weights = "pretrained" if checkpoint.startswith("shapes-") else "random"
     prompt = "The picture shows" if checkpoint == "shapes-gemma" else ""
     spec = catalog.make_spec(checkpoint, device="cpu", weights=weights, prompt=prompt)
@@ -116,11 +116,13 @@ def main() -> None:
                 print(*new, sep="\n", file=sys.stderr, flush=True)
     rows, outside, lines = [], [], []
     for cache in STARTS:
-        alike = {model: [one for one in starts if (one.checkpoint, one.cache) == (model, cache)] for model in models}
+        alike = {
+            model: [start for start in starts if (start.checkpoint, start.cache) == (model, cache)] for model in models
+        }
         alike = {model: those for model, those in alike.items() if len(those) > 1}
         rows += [row(model, cache, those) for model, those in alike.items()]
         freedom = sum(len(those) - 1 for those in alike.values())
-        squares = sum(spread([one.seconds for one in those]) ** 2 * (len(those) - 1) for those in alike.values())
+        squares = sum(spread([start.seconds for start in those]) ** 2 * (len(those) - 1) for those in alike.values())
         found, assumed = math.sqrt(squares / freedom), ASSUMED_FIRST_CALLS[cache].deviation
         lines.append(
             f"- {cache}: {fmt.percent(found)}, with {freedom} degrees of freedom; assumed are {fmt.percent(assumed)}."

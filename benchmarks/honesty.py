@@ -31,7 +31,7 @@ from demo.sweep import best_table
 from demo.sweep.best_table import EAGER_WAY, Way, WayResult
 
 RUNS = 4_000
-"""Of each speed."""
+"""Simulated runs of each speed."""
 FIRST_CALL_SECONDS = {0.004: 18.0, 0.03: 20.0, 0.3: 35.0}
 """By the seconds of an eager call: the first call from nothing on two cores, see benchmarks/results/ways.md."""
 SAME = {0.004: 0.94, 0.3: 0.6}
@@ -50,7 +50,7 @@ class Machine:
     noise: float = 0.0
     """Standard deviation of the logarithm of a call's time."""
     correlated: float = 0.0
-    """The same, of a part that keeps 95 % of itself from call to call."""
+    """The same, for a part of the noise that keeps 95 % of itself from call to call."""
     drift: float = 0.0
     """Share by which everything is slower after one second."""
     bursts: float = 0.0
@@ -109,7 +109,7 @@ def timed(machine: Machine, seconds: float, truth: float, seed: int) -> timing.S
 
 
 def over_steady(seconds: float) -> tuple[float, float]:
-    """The latencies of eager and compiled over those of a steady call, on a machine that only switches disturb."""
+    """Returns both latencies, each over that of a steady call, on a machine that only switches disturb."""
     truth = 1.43
     known = timed(Machine("without noise"), seconds, truth, 0).estimate()
     assert known.eager_seconds is not None and known.compiled_seconds is not None
@@ -117,7 +117,7 @@ def over_steady(seconds: float) -> tuple[float, float]:
 
 
 def one_run(machine: Machine, seconds: float, truth: float, seed: int) -> ProcessFigure:
-    """The figure of one process whose own speed-up is `truth`."""
+    """Simulates one process whose own speed-up is `truth`, and returns its figure."""
     samples = timed(machine, seconds, truth, seed)
     size = 2 * samples.calls_per_half_block
     sides = stats.side_by_side(samples.eager, samples.compiled, size)
@@ -126,7 +126,7 @@ def one_run(machine: Machine, seconds: float, truth: float, seed: int) -> Proces
 
 
 def wrong(verdict: stats.Verdict, truth: float) -> bool:
-    """Whether a verdict says the opposite of the truth, 'same' of a difference, or a difference of equal variants."""
+    """Returns whether a verdict says the opposite of the truth, 'same' of a difference, or a difference of equals."""
     right = "same" if truth == 1 else "faster" if truth > 1 else "slower"
     return verdict not in (right, "unsure")
 
@@ -138,11 +138,13 @@ def search(ways: Sequence[tuple[float, Speedup]]) -> tuple[bool, float, bool]:
     """
     names = [name for name in best_table.WAYS if name != EAGER_WAY][: len(ways)]
     truths = {EAGER_WAY: 1.0} | dict(zip(names, (truth for truth, _ in ways), strict=True))
-    measured = {EAGER_WAY: Measured(1.0, 1.0, 1.0)} | dict(zip(names, (one.pooled for _, one in ways), strict=True))
+    measured = {EAGER_WAY: Measured(1.0, 1.0, 1.0)} | dict(
+        zip(names, (speedup.pooled for _, speedup in ways), strict=True)
+    )
     found = best_table.rank_rows([WayResult(Way(name, SPEC), measured=one) for name, one in measured.items()])
     assert found.winner is not None
     ends = {row.way.name: row.speedup for row in found.rows if row.speedup is not None and row.way.name != EAGER_WAY}
-    covered = all(one.low <= truths[name] <= one.high for name, one in ends.items())
+    covered = all(interval.low <= truths[name] <= interval.high for name, interval in ends.items())
     orders = [
         wrong(measured[one].over(measured[other]).judge(len(ways)).verdict, truths[one] / truths[other])
         for one, other in combinations(truths, 2)
@@ -169,7 +171,7 @@ def count_outcomes(machine: Machine, seconds: float, runs: int) -> np.ndarray:
         same = equal and compare_variants(one_run(machine, seconds, truth, seed)).verdict == "same"
         covered = within.low <= own <= within.high
         searched = [1, *search(before[-WAYS:])[:2]] if len(before) % WAYS == 0 else [0, 0, 0]
-        no_gain = [one for one in before if one[0] <= 1]
+        no_gain = [run for run in before if run[0] <= 1]
         hopeless = truth <= 1 and len(no_gain) % WAYS == 0
         searched += [1, search(no_gain[-WAYS:])[2]] if hopeless else [0, 0]
         counts += [covered, wrong(rerun.verdict, truth), wrong(apart, truth / other_truth), equal, same, *searched]

@@ -42,11 +42,11 @@ for event in Runner(None, spare=True).run(asked, Path(sys.argv[1])):
 class Kill:
     phase: str
     after_seconds: float
-    """Since the phase began."""
+    """Seconds from the begin of the phase to the kill."""
     alive: int
     """Processes beside the app's own at that moment."""
     survived_seconds: float
-    """Until the last of these processes was gone."""
+    """Seconds from the kill until the last of these processes was gone."""
 
 
 def kill(phase: str, after_seconds: float, folder: Path) -> Kill:
@@ -91,15 +91,17 @@ def kill(phase: str, after_seconds: float, folder: Path) -> Kill:
 
 
 def table(kills: Sequence[Kill]) -> str:
-    """One row a kill. A process that never ended survived for `PATIENCE_SECONDS`."""
+    """Returns a table with a row for each kill. A process that never ended survived for `PATIENCE_SECONDS`."""
     header = [
         "its worker had begun to",
         "killed after",
         "processes of the app then",
         "the last was gone after",
     ]
-    rows = [[one.phase, f"{one.after_seconds:.2f} s", str(one.alive), f"{one.survived_seconds:.2f} s"] for one in kills]
-    longest = max(one.survived_seconds for one in kills)
+    rows = [
+        [kill.phase, f"{kill.after_seconds:.2f} s", str(kill.alive), f"{kill.survived_seconds:.2f} s"] for kill in kills
+    ]
+    longest = max(kill.survived_seconds for kill in kills)
     summary = f"{len(kills)} kills; the longest that any process survived its app was {longest:.2f} s."
     return f"{summary}\n\n{report.table(header, rows)}"
 
@@ -116,7 +118,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             kills.append(kill(phase, chance.uniform(0, LONGEST[phase]), Path(folder)))
     report.publish("kills", "How long the app's processes survive a SIGKILL of the app", table(kills))
-    if any(one.survived_seconds > LIMIT_SECONDS or not one.alive for one in kills):
+    if any(kill.survived_seconds > LIMIT_SECONDS or not kill.alive for kill in kills):
         sys.exit(f"not as wanted: a process survived for more than {LIMIT_SECONDS:.0f} s, or there was none to survive")
 
 

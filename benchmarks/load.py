@@ -64,11 +64,11 @@ class Server:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def processes(self) -> int:
-        """The server and all that it has started."""
+        """Returns how many processes there are: the server's, and all that it has started."""
         return len(processes_with(f"WORTH_COMPILING_DATA={self.folder}"))
 
     def temporary_files(self) -> int:
-        """Of the workers; gradio keeps uploads in a folder of its own for a day."""
+        """Returns how many files the workers left. gradio keeps uploads in a folder of its own for a day."""
         return len(list((self.folder / "temp").glob("worth-compiling-*")))
 
     def page_seconds(self) -> float:
@@ -78,7 +78,7 @@ class Server:
         return time.perf_counter() - started
 
     def run(self) -> str:
-        """One visitor's run through the API: 'result', 'full', or what else came of it."""
+        """Runs for one visitor through the API. Returns 'result', 'full', or what else came of it."""
         endpoint = f"{self.address}gradio_api/call/benchmark"
         try:
             asked = urllib.request.Request(endpoint, self.body, {"Content-Type": "application/json"})
@@ -94,7 +94,7 @@ class Server:
 
 
 def serve() -> None:
-    """What the server's process does: prints its address and the body of a run, then waits for its end."""
+    """Runs as the server's process: prints its address and the body of a run, then waits for its end."""
     from demo.runs.runner import Runner
     from demo.ui import api
     from demo.ui.page import Page, launch
@@ -113,7 +113,7 @@ def serve() -> None:
 
 @contextlib.contextmanager
 def served(queue: int) -> Iterator[Server]:
-    """A server, ended afterwards."""
+    """Yields a server, which ends with the `with` block."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "temp").mkdir()
@@ -171,7 +171,7 @@ def crowd(server: Server, visitors: int) -> tuple[list[str], int, list[float]]:
 
 
 def final_count(count: Callable[[], int], most: int) -> int:
-    """What `count` gives once it is at most `most`, or after 15 seconds."""
+    """Returns what `count` gives once that is at most `most`, or after 15 seconds."""
     deadline = time.monotonic() + 15.0
     while (found := count()) > most and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -179,7 +179,7 @@ def final_count(count: Callable[[], int], most: int) -> int:
 
 
 def measure(visitors: int, queue: int, runs: int) -> tuple[list[list[str]], list[str]]:
-    """The rows of the table, and what went wrong."""
+    """Returns the rows of the table, and what went wrong."""
     with served(queue) as server:
         server.run()
         answers, served_at_last, pages = crowd(server, visitors)

@@ -18,7 +18,7 @@ while os.getppid() == parent:
 
 @contextlib.contextmanager
 def busy_neighbours(count: int = 1, rest_seconds: float = 0.5) -> Iterator[None]:
-    """Each neighbour computes for half a second and then rests."""
+    """Keeps neighbours going during a `with` block. Each computes for half a second and then rests."""
     command = [sys.executable, "-c", NEIGHBOUR, str(rest_seconds)]
     processes = [subprocess.Popen(command) for _ in range(count)]
     try:

@@ -47,7 +47,7 @@ def app(data: str) -> Iterator[str]:
 
 
 def browser_seconds() -> float:
-    """Processor time of the browser's processes until now."""
+    """Returns the processor time that the browser's processes have used."""
     ticks = 0
     for process in processes_with(MARK):
         try:
@@ -96,9 +96,9 @@ def without_the_page(address: str) -> None:
 
 
 def row(name: str, results: list[RunResult]) -> list[str]:
-    medians = [statistics.median(one.latencies[which] for one in results) for which in ("eager", "compiled")]
-    rough = sum((known := Report(one).quality) is not None and known.mark == "rough" for one in results)
-    threads = sorted({one.environment.threads for one in results if one.environment is not None})
+    medians = [statistics.median(run.latencies[which] for run in results) for which in ("eager", "compiled")]
+    rough = sum((known := Report(run).quality) is not None and known.mark == "rough" for run in results)
+    threads = sorted({run.environment.threads for run in results if run.environment is not None})
     return [name, str(len(results)), *(f"{1e3 * each:.3f} ms" for each in medians), f"{threads}", str(rough)]
 
 
@@ -112,7 +112,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as data, app(data) as address, sync_playwright() as playwright:
         history = History(Path(data) / "history.sqlite3")
         without_the_page(address)  # compiles
-        seen = {one.id for one in history.all()}
+        seen = {run.id for run in history.all()}
         for turn in range(turns):
             for name in sorted(runs, reverse=bool(turn % 2)):
                 if name == "without it":
@@ -130,7 +130,7 @@ def main() -> None:
                         tab.wait_for_timeout(20_000)  # the recorded race has played, and the machine was looked at
                         rest.add(tab, REST_SECONDS)
                     browser.close()
-                (new,) = (one for one in history.all() if one.id not in seen)
+                (new,) = (run for run in history.all() if run.id not in seen)
                 seen.add(new.id)
                 runs[name].append(new)
     rows = [row(name, results) for name, results in runs.items()]
@@ -140,7 +140,7 @@ def main() -> None:
     text += f"Load average at the start: {load:.1f}."
     report.publish("page_disturbs", "What the open page costs the run", text)
     page, none = (
-        [statistics.median(one.latencies[which] for one in results) for which in ("eager", "compiled")]
+        [statistics.median(run.latencies[which] for run in results) for which in ("eager", "compiled")]
         for results in runs.values()
     )
     apart = max(abs(one / other - 1) for one, other in zip(page, none, strict=True))

@@ -33,7 +33,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def processes_with(mark: str) -> set[int]:
-    """Ids of the living processes with this mark in their environment: an app and all that it has started."""
+    """Returns the ids of the processes with this mark in their environment: an app and all that it has started."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has just ended
@@ -44,7 +44,7 @@ def processes_with(mark: str) -> set[int]:
 
 
 def one_start(data: str) -> tuple[float, int, int]:
-    """Seconds to the first answer, then the page's resident bytes at once and after its worker is ready."""
+    """Returns the seconds to the first answer, and the page's resident bytes at once and after its worker is ready."""
     port = free_port()
     environment = {**os.environ, "GRADIO_SERVER_PORT": str(port), "WORTH_COMPILING_DATA": data}
     started = time.perf_counter()

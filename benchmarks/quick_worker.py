@@ -51,7 +51,7 @@ class Events:
 
 
 def result(job: dict[str, Any]) -> RunResult:
-    """A run in which compiling made no difference."""
+    """Returns a run in which compiling made no difference."""
     times = Measurement((0.001,) * 40, None, (0.002, 0.001), 4, 1_000_000)
     return RunResult(
         id=job["id"],
@@ -65,7 +65,7 @@ def result(job: dict[str, Any]) -> RunResult:
 
 
 def work(events: Events, job: dict[str, Any]) -> None:
-    """Progress until the time is up, then the result."""
+    """Sends progress until the time is up, then the result."""
     seconds = (job["spec"]["iterations"] or 100) / 1000
     started = time.monotonic()
     while (elapsed := time.monotonic() - started) < seconds:

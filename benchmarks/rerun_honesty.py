@@ -30,7 +30,7 @@ from demo.core import stats
 from demo.core.comparison import ASSUMED
 
 TRIALS = 150
-"""For each machine and spread."""
+"""Trials for each machine and spread."""
 SPREADS = (0.01, 0.03, 0.06)
 EAGER_SECONDS = 0.03
 TRUTHS = (1.0, 1.43, 0.7, 1.05)
@@ -73,7 +73,7 @@ class Counted:
             (truth, stats.compare(interval, questions=WAYS))
             for truth, interval in self.known[: len(self.known) // WAYS * WAYS]
         ]
-        holds = [one.low <= truth <= one.high for truth, one in judged]
+        holds = [difference.low <= truth <= difference.high for truth, difference in judged]
         return statistics.fmean(all(holds[at : at + WAYS]) for at in range(0, len(holds), WAYS))
 
     @property
@@ -86,7 +86,7 @@ class Counted:
 
 
 def intervals(processes: Sequence[stats.Interval], spread: float) -> Iterator[tuple[tuple[str, int], stats.Interval]]:
-    """The interval that is shown after each process."""
+    """Yields the interval that is shown after each process."""
     for count in range(1, PROCESSES + 1):
         pool = processes[:count]
         yield (KNOWN, count), stats.rerun_ratio(pool, spread, math.inf)
@@ -94,7 +94,7 @@ def intervals(processes: Sequence[stats.Interval], spread: float) -> Iterator[tu
 
 
 def trials(machine: Machine, spread: float, count: int) -> Iterator[tuple[float, list[stats.Interval]]]:
-    """The true speed-up, and the interval within each of `PROCESSES` processes and the rerun."""
+    """Yields the true speed-up, and the intervals within each of `PROCESSES` processes and the rerun."""
     for trial in range(count):
         truth = TRUTHS[trial % len(TRUTHS)]
         random = np.random.default_rng([trial, int(spread * 1000), MACHINES.index(machine)])
@@ -103,11 +103,11 @@ def trials(machine: Machine, spread: float, count: int) -> Iterator[tuple[float,
         timed = (
             one_run(machine, EAGER_SECONDS, float(ratio), int(seed)) for ratio, seed in zip(ratios, seeds, strict=True)
         )
-        yield truth, [one.within for one in timed]
+        yield truth, [process.within for process in timed]
 
 
 def count_outcomes(count: int) -> Mapping[tuple[float, tuple[str, int]], Counted]:
-    """By spread and case, over all machines."""
+    """Returns the counts by spread and case, over all machines."""
     found: dict[tuple[float, tuple[str, int]], Counted] = defaultdict(Counted)
     for spread in SPREADS:
         for machine in MACHINES:

@@ -4,7 +4,7 @@
    15 times while a second process keeps one core busy half of the time.
 2. The bundled checkpoints also run 5 times by the guide's loop (protocol "as published"). For full-size ones its 600
    calls would take hours.
-3. Models, protocols and conditions take turns, so that the day's drift affects all. The compile cache is warm.
+3. Models, protocols and conditions take turns, so that a drift of the machine affects all. The compile cache is warm.
 4. Each condition and protocol has a history of its own that starts empty. As for a visitor, the first interval rests on
    the assumed spread, later ones on the history so far.
 
@@ -75,7 +75,7 @@ class Place:
 class Kept:
     place: Place
     commit: str
-    """Of the project when it ran."""
+    """The project's commit when it ran."""
     result: RunResult
 
 
@@ -92,21 +92,21 @@ class Judged:
 
 
 def places() -> list[Place]:
-    """One round, in its order."""
+    """Returns the places of one round, in its order."""
     each = [(checkpoint, protocol) for checkpoint in BUNDLED for protocol in (OURS, GUIDE)]
     each += [(checkpoint, OURS) for checkpoint in FULL_SIZE]
     return [Place(condition, protocol, checkpoint) for condition in CONDITIONS for checkpoint, protocol in each]
 
 
 def remaining(kept: Iterable[Kept]) -> list[Place]:
-    """The places that are still to be run, round by round."""
-    done = Counter(one.place for one in kept)
+    """Returns the places that are still to be run, round by round."""
+    done = Counter(entry.place for entry in kept)
     counts = {OURS: RUNS, GUIDE: GUIDE_RUNS}
     return [place for number in range(RUNS) for place in places() if done[place] <= number < counts[place.protocol]]
 
 
 def read_kept(path: Path) -> list[Kept]:
-    """The runs of an earlier start. A last line that was cut off is removed from the file."""
+    """Returns the runs of an earlier start. A last line that was cut off is removed from the file."""
     data = path.read_bytes() if path.exists() else b""
     whole = data[: data.rfind(b"\n") + 1]
     if whole != data:
@@ -115,8 +115,8 @@ def read_kept(path: Path) -> list[Kept]:
     return [Kept(Place(**line["place"]), line["commit"], from_json(line["result"])) for line in lines]
 
 
-def keep(path: Path, one: Kept) -> None:
-    line = {"place": vars(one.place), "commit": one.commit, "result": to_json(one.result)}
+def keep(path: Path, entry: Kept) -> None:
+    line = {"place": vars(entry.place), "commit": entry.commit, "result": to_json(entry.result)}
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line, allow_nan=False) + "\n")
 
@@ -128,8 +128,8 @@ def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: P
         for number, condition in enumerate(CONDITIONS)
         for protocol in NAMES
     }
-    for one in kept:
-        histories[one.place.condition, one.place.protocol].append(one.result)
+    for entry in kept:
+        histories[entry.place.condition, entry.place.protocol].append(entry.result)
     for checkpoint in dict.fromkeys(place.checkpoint for place in todo):
         # Fills the compile cache for every number of threads that a busy core may leave; not kept.
         for threads in range(1, usable_cores() + 1):
@@ -138,9 +138,9 @@ def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: P
         runner = Runner(histories[place.condition, place.protocol])
         with CONDITIONS[place.condition]():
             result = _run(runner, place.spec)
-        one = Kept(place, current_commit(), result)
-        keep(path, one)
-        kept.append(one)
+        entry = Kept(place, current_commit(), result)
+        keep(path, entry)
+        kept.append(entry)
         shown = f"{result.speedup.ratio:.3f}" if result.speedup else result.status
         print(
             f"[{number}/{len(todo)}] {place.checkpoint}, {NAMES[place.protocol]}, {place.condition}: {shown} "
@@ -151,13 +151,13 @@ def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: P
 
 
 def judge_anew(kept: Iterable[Kept]) -> list[Kept]:
-    """The runs, with the spread of each computed anew from the runs before it in its history."""
+    """Returns the runs, the spread of each computed anew from the runs before it in its history."""
     histories: dict[tuple[str, str], list[StoredRun]] = {}
     judged = []
-    for one in kept:
-        earlier = histories.setdefault((one.place.condition, one.place.protocol), [])
-        result = dataclasses.replace(one.result, spread=spread(one.result, earlier[-NEWEST:]))
-        judged.append(dataclasses.replace(one, result=result))
+    for entry in kept:
+        earlier = histories.setdefault((entry.place.condition, entry.place.protocol), [])
+        result = dataclasses.replace(entry.result, spread=spread(entry.result, earlier[-NEWEST:]))
+        judged.append(dataclasses.replace(entry, result=result))
         earlier += filter(None, [rerun_of(result)])
     return judged
 
@@ -171,36 +171,36 @@ def _run(runner: Runner, spec: RunSpec) -> RunResult:
 
 
 def judge(speedups: Sequence[Speedup]) -> list[Judged]:
-    """Each run compared with the other runs of its place; needs two runs."""
-    mean = stats.geometric_mean([one.within.ratio for one in speedups])
+    """Compares each run with the other runs of its place. Needs two runs."""
+    mean = stats.geometric_mean([speedup.within.ratio for speedup in speedups])
 
     def share(interval: stats.Interval, own: int) -> float:
         others = [other.within.ratio for number, other in enumerate(speedups) if number != own]
         return statistics.fmean(interval.low <= ratio <= interval.high for ratio in others)
 
     return [
-        Judged(one, share(one, number), share(one.within, number), one.low <= mean <= one.high)
-        for number, one in enumerate(speedups)
+        Judged(speedup, share(speedup, number), share(speedup.within, number), speedup.low <= mean <= speedup.high)
+        for number, speedup in enumerate(speedups)
     ]
 
 
 def speedups_of(runs: Iterable[RunResult]) -> list[Speedup]:
-    """The speed-ups of the runs, without failed and void ones."""
+    """Returns the speed-ups of the runs, without failed and void ones."""
     return [run.speedup for run in runs if run.status == "ok" and not run.void and run.speedup is not None]
 
 
 def shares(judged: Sequence[Judged]) -> list[str]:
-    """Half-width, capture, capture by the interval within one process, mean inside."""
+    """Returns half-width, capture, capture by the interval within one process, and how often the mean is inside."""
     return [
-        f"±{statistics.median(one.speedup.half_width for one in judged):.1%}",
-        f"{statistics.fmean(one.captured for one in judged):.2f}",
-        f"{statistics.fmean(one.captured_within for one in judged):.2f}",
-        f"{statistics.fmean(one.holds_mean for one in judged):.2f}",
+        f"±{statistics.median(judged_run.speedup.half_width for judged_run in judged):.1%}",
+        f"{statistics.fmean(judged_run.captured for judged_run in judged):.2f}",
+        f"{statistics.fmean(judged_run.captured_within for judged_run in judged):.2f}",
+        f"{statistics.fmean(judged_run.holds_mean for judged_run in judged):.2f}",
     ]
 
 
 def contradicts(speedups: Iterable[Speedup]) -> bool:
-    return {"faster", "slower"} <= {one.verdict for one in speedups}
+    return {"faster", "slower"} <= {speedup.verdict for speedup in speedups}
 
 
 HEADER = [
@@ -212,11 +212,11 @@ HEADER = [
 def table_of(condition: str, kept: Sequence[Kept]) -> str:
     rows = []
     for protocol in NAMES:
-        here = [one for one in kept if (one.place.condition, one.place.protocol) == (condition, protocol)]
+        here = [entry for entry in kept if (entry.place.condition, entry.place.protocol) == (condition, protocol)]
         groups: list[list[Speedup]] = []
         judged: list[Judged] = []
-        for checkpoint in dict.fromkeys(one.place.checkpoint for one in here):
-            runs = [one.result for one in here if one.place.checkpoint == checkpoint]
+        for checkpoint in dict.fromkeys(entry.place.checkpoint for entry in here):
+            runs = [entry.result for entry in here if entry.place.checkpoint == checkpoint]
             speedups = speedups_of(runs)
             if len(speedups) < 2:
                 continue
@@ -224,16 +224,16 @@ def table_of(condition: str, kept: Sequence[Kept]) -> str:
             judged += judge(speedups)
             rows.append(_row(checkpoint, protocol, runs, speedups))
         if len(groups) > 1:
-            spread = f"{stats.spread_between([[one.within for one in group] for group in groups]):.1%}"
+            spread = f"{stats.spread_between([[speedup.within for speedup in group] for group in groups]):.1%}"
             pooled = ["**all**", NAMES[protocol], str(len(judged)), "", "", "", spread, *shares(judged), "", ""]
             rows.append(pooled)
     return report.table(HEADER, rows)
 
 
 def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Sequence[Speedup]) -> list[str]:
-    ratios = [one.within.ratio for one in speedups]
+    ratios = [speedup.within.ratio for speedup in speedups]
     threads = sorted({run.environment.threads for run in runs if run.environment is not None})
-    verdicts = Counter(one.verdict for one in speedups)
+    verdicts = Counter(speedup.verdict for speedup in speedups)
     return [
         checkpoint,
         NAMES[protocol],
@@ -241,7 +241,7 @@ def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Se
         " or ".join(map(str, threads)),
         f"{statistics.median(ratios):.2f}×",
         f"{min(ratios):.2f} to {max(ratios):.2f}×",
-        f"{stats.spread_between([[one.within for one in speedups]]):.1%}",
+        f"{stats.spread_between([[speedup.within for speedup in speedups]]):.1%}",
         *shares(judge(speedups)),
         ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()),
         f"{statistics.median(run.elapsed_seconds for run in runs):.0f} s",
@@ -249,33 +249,33 @@ def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Se
 
 
 def all_judged(kept: Sequence[Kept], condition: str) -> list[Judged]:
-    """This project's runs of all checkpoints, each against the reruns of its own place."""
+    """Judges this project's runs of all checkpoints, each against the reruns of its own place."""
     judged: list[Judged] = []
-    for place in dict.fromkeys(one.place for one in kept):
-        speedups = speedups_of(one.result for one in kept if one.place == place)
+    for place in dict.fromkeys(entry.place for entry in kept):
+        speedups = speedups_of(entry.result for entry in kept if entry.place == place)
         if (place.condition, place.protocol) == (condition, OURS) and len(speedups) > 1:
             judged += judge(speedups)
     return judged
 
 
 def by_basis(kept: Sequence[Kept]) -> str:
-    """How this project's intervals fare by what their spread was taken from."""
+    """Returns a table: how this project's intervals fare, by what their spread was taken from."""
     rows = []
     for condition in CONDITIONS:
         judged = all_judged(kept, condition)
-        for basis in dict.fromkeys(one.speedup.basis for one in judged):
-            those = [one for one in judged if one.speedup.basis == basis]
+        for basis in dict.fromkeys(judged_run.speedup.basis for judged_run in judged):
+            those = [judged_run for judged_run in judged if judged_run.speedup.basis == basis]
             rows.append([condition, basis, str(len(those)), *shares(those)])
     return report.table(["machine", "basis", "runs", *HEADER[7:11]], rows)
 
 
 def foreign_load(kept: Iterable[Kept], condition: str) -> str:
-    """The share of all cores that other processes used while the runs were timed, median of their means."""
+    """Returns the share of all cores that other processes used while the runs were timed: the median of their means."""
     means = [
         statistics.fmean(seen)
-        for one in kept
-        if one.place.condition == condition
-        if (seen := [s.foreign_cpu for s in one.result.machine_states if s.foreign_cpu is not None])
+        for entry in kept
+        if entry.place.condition == condition
+        if (seen := [s.foreign_cpu for s in entry.result.machine_states if s.foreign_cpu is not None])
     ]
     return f"{statistics.median(means):.0%}" if means else "an unknown part"
 
@@ -283,12 +283,12 @@ def foreign_load(kept: Iterable[Kept], condition: str) -> str:
 def text_of(kept: Sequence[Kept]) -> str:
     parts = ["Speed-ups are the median of the reruns and their range."]
     for condition in CONDITIONS:
-        here = [one for one in kept if one.place.condition == condition]
+        here = [entry for entry in kept if entry.place.condition == condition]
         if here:
             load = f"Other processes used {foreign_load(here, condition)} of all cores while the runs were timed."
             parts += [f"## The machine: {condition}", load, table_of(condition, kept)]
-    days = sorted({one.result.started_at[:10] for one in kept})
-    commits = ", ".join(dict.fromkeys(one.commit for one in kept))
+    days = sorted({entry.result.started_at[:10] for entry in kept})
+    commits = ", ".join(dict.fromkeys(entry.commit for entry in kept))
     parts += [
         "## By what the spread is taken from",
         f"This project's protocol, {len(BUNDLED) + len(FULL_SIZE)} checkpoints.",
@@ -302,28 +302,28 @@ def text_of(kept: Sequence[Kept]) -> str:
 
 
 def outside(kept: Sequence[Kept]) -> list[str]:
-    """Which aims are missed, as sentences."""
+    """Returns which aims are missed, as sentences."""
     missed = []
     for condition in CONDITIONS:
         judged = all_judged(kept, condition)
         figures = (
-            ("capture", [one.captured for one in judged], CAPTURE),
-            ("mean inside", [float(one.holds_mean) for one in judged], MEAN_INSIDE),
+            ("capture", [judged_run.captured for judged_run in judged], CAPTURE),
+            ("mean inside", [float(judged_run.holds_mean) for judged_run in judged], MEAN_INSIDE),
         )
         for name, values, (low, high) in figures:
             share = statistics.fmean(values) if values else math.nan
             if not low <= share <= high:
                 missed.append(f"{condition}: {name} is {share:.3f}, the aim {low:.2f} to {high:.2f}")
-    for place in dict.fromkeys(one.place for one in kept if one.place.protocol == OURS):
-        if contradicts(speedups_of(one.result for one in kept if one.place == place)):
+    for place in dict.fromkeys(entry.place for entry in kept if entry.place.protocol == OURS):
+        if contradicts(speedups_of(entry.result for entry in kept if entry.place == place)):
             missed.append(f"{place.condition}: {place.checkpoint} is called both faster and slower")
-    failed = sum(1 for one in kept if not speedups_of([one.result]))
+    failed = sum(1 for entry in kept if not speedups_of([entry.result]))
     return [*missed, f"{failed} runs have no speed-up"] if failed else missed
 
 
 def machines(kept: Iterable[Kept]) -> set[tuple[str, ...]]:
-    found = (one.result.environment for one in kept)
-    return {(one.device_name, one.torch, one.transformers) for one in found if one is not None}
+    known = (entry.result.environment for entry in kept)
+    return {(machine.device_name, machine.torch, machine.transformers) for machine in known if machine is not None}
 
 
 def main() -> None:

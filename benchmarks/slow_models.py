@@ -39,7 +39,7 @@ BEYOND = 0.08
 
 
 def run(checkpoint: str, number: int, folder: Path) -> RunResult:
-    """One run, or the result that an earlier start kept."""
+    """Returns the result of one run, or the one that an earlier start kept."""
     kept = folder / f"{checkpoint.split('/')[-1]}-{number}.json"
     if not kept.exists():
         command = [sys.executable, "-m", "demo", "run", "--checkpoint", checkpoint, "--weights", "random", "--json"]
@@ -55,12 +55,12 @@ def contradicts(verdict: Verdict, mean: float) -> bool:
 
 
 def verdicts_of(runs: list[RunResult]) -> tuple[float, list[Verdict], list[Verdict]]:
-    """The mean of the runs, and each run's verdict by itself and with the earlier ones."""
+    """Returns the mean of the runs, and each run's verdict by itself and with the earlier ones."""
     alone = [dataclasses.replace(run, earlier=()).speedup for run in runs]
     together = [run.speedup for run in runs]
     assert None not in alone and None not in together, "a run has no figure"
-    mean = stats.geometric_mean([one.ratio for one in alone if one])
-    return mean, [one.verdict for one in alone if one], [one.verdict for one in together if one]
+    mean = stats.geometric_mean([speedup.ratio for speedup in alone if speedup])
+    return mean, [speedup.verdict for speedup in alone if speedup], [speedup.verdict for speedup in together if speedup]
 
 
 def main() -> None:
@@ -80,7 +80,7 @@ def main() -> None:
             if max(mean, 1 / mean) > 1 + BEYOND:
                 beyond[name][0] += sum(verdict != "unsure" for verdict in verdicts)
                 beyond[name][1] += len(verdicts)
-        ratios = [one.speedup.within.ratio for one in those if one.speedup]
+        ratios = [run.speedup.within.ratio for run in those if run.speedup]
         seconds = statistics.median(run.eager.median_seconds for run in those if run.eager)
         calls = statistics.median(len(run.eager.wall_seconds) for run in those if run.eager)
         span = f"{mean:.2f}× ({min(ratios):.2f} to {max(ratios):.2f})"

@@ -23,7 +23,7 @@ RUNS = 3
 
 
 def run(checkpoint: str, neighbours: int) -> RunResult:
-    """One run without a history, so its answer rests on this run alone."""
+    """Runs once without a history, so that the answer rests on this run alone."""
     with contextlib.closing(Runner(None)) as runner, busy_neighbours(neighbours, rest_seconds=0.0):
         *_, result = runner.run(catalog.make_spec(checkpoint, threads=usable_cores()), PICTURE)
     if not isinstance(result, RunResult) or result.speedup is None:
@@ -35,16 +35,16 @@ def main() -> None:
     rows, farthest, opposite = [], 1.0, []
     for checkpoint in CHECKPOINTS:
         known = {number: [run(checkpoint, number) for _ in range(RUNS)] for number in NEIGHBOURS}
-        idle = stats.geometric_mean([one.speedup.within.ratio for one in known[0] if one.speedup])
+        idle = stats.geometric_mean([run.speedup.within.ratio for run in known[0] if run.speedup])
         for number, results in known.items():
-            found = [one.speedup for one in results if one.speedup is not None]
-            off = [one.within.ratio / idle for one in found]
-            verdicts = [one.verdict for one in found]
-            farthest = max(farthest, *off, *(1 / one for one in off)) if number else farthest
-            opposite += [one for one in verdicts if one in ("slower" if idle > 1 else "faster",)]
-            taken = sum(one.oversubscribed for one in results)
-            counted = [f"{verdicts.count(one)} {one}" for one in dict.fromkeys(verdicts)]
-            middle = statistics.median(one.within.ratio for one in found)
+            found = [run.speedup for run in results if run.speedup is not None]
+            off = [speedup.within.ratio / idle for speedup in found]
+            verdicts = [speedup.verdict for speedup in found]
+            farthest = max(farthest, *off, *(1 / ratio for ratio in off)) if number else farthest
+            opposite += [verdict for verdict in verdicts if verdict in ("slower" if idle > 1 else "faster",)]
+            taken = sum(run.oversubscribed for run in results)
+            counted = [f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts)]
+            middle = statistics.median(speedup.within.ratio for speedup in found)
             shown = f"{min(off):.2f} to {max(off):.2f}"
             place = [checkpoint, str(number), f"{taken} of {len(results)}"]
             rows.append([*place, f"{middle:.2f}×", shown, ", ".join(counted)])

@@ -39,7 +39,7 @@ HEADER = ["checkpoint", "way", "first call, from nothing", "first call, next pro
 
 
 def cells(stored: Sequence[RunResult], machine: HostInfo, fresh: bool) -> dict[tuple[str, str], GridRun]:
-    """The cell of each checkpoint and way."""
+    """Returns the cell of each checkpoint and way."""
     bundled = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
     places = [(checkpoint, way) for checkpoint in (*bundled, *FULL_SIZE) for way in WAYS]
     specs = [
@@ -66,7 +66,7 @@ def row(place: tuple[str, str], cell: GridRun) -> list[str]:
 
 
 def in_short(found: dict[tuple[str, str], GridRun]) -> str:
-    """A line for each checkpoint: the first call from nothing and the speed-up of each way, as README shows it."""
+    """Returns a line for each checkpoint: the first call from nothing and the speed-up of each way."""
     rows = []
     for checkpoint in dict.fromkeys(checkpoint for checkpoint, _ in found):
         rows.append([checkpoint])
@@ -82,15 +82,15 @@ def _cost_and_gain(result: RunResult | None) -> str:
 
 
 def probes(found: dict[tuple[str, str], GridRun]) -> str:
-    """How long inductor's probe of the processor took, which every first call from nothing holds: '6.5 to 8.1 s'."""
+    """Returns how long inductor's instruction probe took, which every first call from nothing holds: '6.5 to 8.1 s'."""
     compiled = [cell.result.compilation for cell in found.values() if cell.result and cell.result.compilation]
     seconds = [cost.cold.parts.get("instruction probe") for cost in compiled if cost.cold]
-    known = [one for one in seconds if one is not None]
+    known = [probe for probe in seconds if probe is not None]
     return f"{min(known):.1f} to {max(known):.1f} s" if known else "an unknown time"
 
 
 def outside(found: dict[tuple[str, str], GridRun]) -> list[str]:
-    """The aims that were missed, as sentences."""
+    """Returns the aims that were missed, as sentences."""
     missed = []
     for (checkpoint, way), cell in found.items():
         compiled = cell.result.compilation if cell.result else None
@@ -108,7 +108,7 @@ def outside(found: dict[tuple[str, str], GridRun]) -> list[str]:
 
 
 def first_call(cell: GridRun) -> float:
-    """Seconds; NaN where the run failed."""
+    """Returns the seconds of the first call; NaN if the run failed."""
     compiled = cell.result.compilation if cell.result else None
     return compiled.first_call_seconds if compiled is not None else float("nan")
 

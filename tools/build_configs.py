@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def files() -> dict[Path, str]:
-    """The text of every file, by its path."""
+    """Returns the text of every file, by its path."""
     contents: dict[Path, str] = {}
     configs = {**_classifiers(), **_segmenters(), **_detectors(), **_writers()}
     for checkpoint in catalog.CHECKPOINTS:
@@ -327,7 +327,7 @@ _RESNET_101 = {**_RESNET_50, "depths": [3, 4, 23, 3]}
 
 
 def _resnet(values: Mapping[str, Any]) -> Any:
-    """A backbone that gives its last feature map, the only one that the DETRs use."""
+    """Returns a backbone that gives its last feature map, the only one that the DETRs use."""
     import transformers
 
     return transformers.ResNetConfig(**values, **_LAST_STAGE)
@@ -345,7 +345,7 @@ def _config_values(config: Any, architecture: str) -> dict[str, Any]:
 
 
 def _own(values: Mapping[str, Any], general: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that differ from those of every config of transformers, such as `output_attentions`."""
+    """Returns a config's own values, without those of every config of transformers, such as `output_attentions`."""
     own: dict[str, Any] = {}
     for key, value in values.items():
         if key in DERIVED or (key in general and general[key] == value):
@@ -355,7 +355,7 @@ def _own(values: Mapping[str, Any], general: Mapping[str, Any]) -> dict[str, Any
 
 
 def _text(values: Mapping[str, Any]) -> str:
-    """JSON with sorted keys; `id2label`, whose keys are numbers, is in their order. Enums become their values."""
+    """Returns JSON with sorted keys, those of `id2label` as numbers. Enums become their values."""
     return json.dumps(values, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
 
 

@@ -17,7 +17,7 @@ from tools.scenes import SHAPES
 COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "grey", "black", "white")
 SIZES = ("tiny", "small", "large", "huge")
 CELLS = ("top left", "top", "top right", "left", "middle", "right", "bottom left", "bottom", "bottom right")
-"""Of a picture of three by three, row by row."""
+"""The cells of a picture of three by three, row by row."""
 PLACES = tuple(f"{({'left': 'on', 'right': 'on', 'middle': 'in'}).get(cell, 'at')} the {cell}" for cell in CELLS)
 
 # Sentences begin with a capital, whatever fills them.
@@ -50,7 +50,7 @@ class Thing:
 class Description:
     things: tuple[Thing, ...]
     sentences: tuple[str, ...]
-    """One for each thing."""
+    """One sentence for each thing."""
     talk: tuple[tuple[tuple[str, str], ...], ...]
     """The questions about each thing, each with its answer."""
 
@@ -58,11 +58,11 @@ class Description:
     def text(self) -> str:
         """A paragraph with a line break at its end: after each sentence the questions about it, with their answers."""
         parts = zip(self.sentences, self.talk, strict=True)
-        return " ".join(one for sentence, talk in parts for one in (sentence, *itertools.chain(*talk))) + "\n"
+        return " ".join(text for sentence, talk in parts for text in (sentence, *itertools.chain(*talk))) + "\n"
 
 
 def describe(seed: int) -> Description:
-    """The description of this seed."""
+    """Returns the description of this seed."""
     rng = random.Random(seed)
     count = rng.randint(FEWEST, MOST)
     cells = rng.sample(range(len(CELLS)), count)
@@ -79,13 +79,13 @@ def describe(seed: int) -> Description:
 
 
 def ask(thing: Thing, kind: str) -> tuple[str, str]:
-    """The question of this kind about a thing, and its answer."""
+    """Returns the question of this kind about a thing, and its answer."""
     question, answer = QUESTIONS[kind]
     return thing.fill(question), thing.fill(answer)
 
 
 def _relation(one: int, other: int) -> str | None:
-    """Where one cell lies, seen from another of the same row or column; None if they share neither."""
+    """Returns where one cell lies, seen from another of the same row or column; None if they share neither."""
     (row, column), (other_row, other_column) = divmod(one, 3), divmod(other, 3)
     if row == other_row:
         return "left of" if column < other_column else "right of"

@@ -23,8 +23,8 @@ CHECKPOINTS = Path(__file__).resolve().parent.parent / "assets" / "checkpoints"
 # The first scene of each purpose. No set shares a scene with another, or with the training.
 TEST_SEED, CALIBRATION_SEED = 700_000, 900_000
 SCORE_THRESHOLD = 0.55
-"""That of the page. On 400 other scenes (seeds 800000 on) the thresholds from 0.35 to 0.6 make equally few errors,
-missed shapes and false boxes together (0.14 to 0.15 an image). This one has few false boxes."""
+"""The page's own threshold. On 400 other scenes (seeds 800000 on) the thresholds from 0.35 to 0.6 make equally few
+errors, missed shapes and false boxes together (0.14 to 0.15 an image). This one has few false boxes."""
 MIN_IOU = 0.5
 """Overlap from which a box finds a shape."""
 
@@ -47,12 +47,12 @@ class Boxes:
 
 
 def fresh_scenes(first_seed: int, count: int) -> list[Scene]:
-    """Scenes of consecutive seeds, each at a size of its own."""
+    """Returns the scenes of consecutive seeds, each at a size of its own."""
     return [draw_scene(seed, random_size(seed)) for seed in range(first_seed, first_seed + count)]
 
 
 def top1_accuracy(folder: Path, scenes: Iterable[Scene]) -> float:
-    """Share of scenes whose dominant shape a classifier names first."""
+    """Returns the share of scenes whose dominant shape a classifier names first."""
     model = AutoModelForImageClassification.from_pretrained(folder).eval()
     processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
     right = []
@@ -64,7 +64,7 @@ def top1_accuracy(folder: Path, scenes: Iterable[Scene]) -> float:
 
 
 def mean_iou(folder: Path, scenes: Iterable[Scene]) -> float:
-    """Intersection over union of each class, background included, over the pixels of all scenes; its mean."""
+    """Returns the mean, over the classes and the background, of their intersection over union in all scenes."""
     model = AutoModelForSemanticSegmentation.from_pretrained(folder).eval()
     processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
     classes = len(SHAPES) + 1
@@ -88,7 +88,7 @@ def detect(folder: Path, scenes: Iterable[Scene]) -> Detection:
 
 
 def find_boxes(model: Any, processor: Any, scene: Scene) -> Boxes:
-    """All boxes of one scene with a score of 0.05 or more."""
+    """Returns all boxes of one scene with a score of 0.05 or more."""
     with torch.no_grad():
         outputs = model(**processor(scene.image, return_tensors="pt"))
     size = (scene.image.height, scene.image.width)
@@ -98,7 +98,7 @@ def find_boxes(model: Any, processor: Any, scene: Scene) -> Boxes:
 
 
 def detection(pairs: list[tuple[Scene, Boxes]], threshold: float) -> Detection:
-    """The figures of the boxes with a score over the threshold."""
+    """Returns the figures of the boxes with a score over the threshold."""
     shapes = hits = false = 0
     for scene, boxes in pairs:
         found, kept = count_found(scene, boxes, threshold), int((boxes.scores > threshold).sum())
@@ -107,7 +107,7 @@ def detection(pairs: list[tuple[Scene, Boxes]], threshold: float) -> Detection:
 
 
 def count_found(scene: Scene, boxes: Boxes, threshold: float) -> int:
-    """How many shapes are found: boxes choose in order of score, each the best free shape of its label."""
+    """Returns how many shapes are found: boxes choose in order of score, each the best free shape of its label."""
     free = list(scene.objects)
     for index in np.argsort(-boxes.scores):
         label, place = boxes.labels[index], boxes.places[index]
@@ -119,7 +119,7 @@ def count_found(scene: Scene, boxes: Boxes, threshold: float) -> int:
 
 
 def box_iou(one: Any, other: Any) -> float:
-    """The overlap of two boxes (x0, y0, x1, y1)."""
+    """Returns the intersection over union of two boxes (x0, y0, x1, y1)."""
     width = min(one[2], other[2]) - max(one[0], other[0])
     height = min(one[3], other[3]) - max(one[1], other[1])
     shared = max(0.0, float(width)) * max(0.0, float(height))

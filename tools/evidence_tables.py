@@ -78,7 +78,7 @@ def result_of(record: dict[str, Any]) -> RunResult:
 
 
 def row(record: dict[str, Any]) -> dict[str, Any]:
-    """A cell as a line of cells.csv: the columns of an export, and the profiler's figures."""
+    """Returns a cell as a line of cells.csv: the columns of an export, and the profiler's figures."""
     result = result_of(record)
     line = {"step": record["step"], **export.row(result)}
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
@@ -104,9 +104,9 @@ def write_tables(folder: Path, book: Book, commit: str | None) -> None:
 
 
 def _tables(book: Book) -> list[RunResult]:
-    """The guide's table as it was measured, in all modes and number formats, each cell over all of its processes."""
+    """Returns the guide's table as measured, in all modes and number formats, each cell over all of its processes."""
     pooled: dict[RunSpec, RunResult] = {}
-    for record in [one for step in ("table", "processes", "formats", "autotune") for one in book.of(step)]:
+    for record in [entry for step in ("table", "processes", "formats", "autotune") for entry in book.of(step)]:
         result = result_of(record)
         spec = dataclasses.replace(result.spec, profile="auto")  # a repetition is not profiled
         if (before := pooled.get(spec)) is None:
@@ -118,11 +118,11 @@ def _tables(book: Book) -> list[RunResult]:
 
 
 def summary(book: Book, commit: str | None) -> str:
-    """Everything that has run so far, in Markdown."""
+    """Returns everything that has run so far, in Markdown."""
     parts = ["# Evidence\n"]
     parts += [f"{line}\n" for line in _machine(book, commit)]
     if tests := book.of("tests"):
-        failed = "".join(f" {one['test']}: {one['said']}." for one in tests if one["said"] != "passed")
+        failed = "".join(f" {test['test']}: {test['said']}." for test in tests if test["said"] != "passed")
         parts.append(f"`tests/gpu`: {len(tests)} functions were called.{failed or ' All passed.'}\n")
     for step, title in TABLES.items():
         if cells := book.of(step):
@@ -133,7 +133,7 @@ def summary(book: Book, commit: str | None) -> str:
 
 
 def _machine(book: Book, commit: str | None) -> list[str]:
-    """The machine in one line; no line before the step `machine`."""
+    """Returns the machine in one line; no line before the step `machine`."""
     names = "device_name driver cuda compute_capability torch transformers triton cpu platform".split()
     lines = []
     for record in book.of("machine"):
@@ -144,12 +144,12 @@ def _machine(book: Book, commit: str | None) -> list[str]:
 
 
 def _cells_table(records: Sequence[dict[str, Any]]) -> str:
-    results = [result_of(record) for record in sorted(records, key=lambda one: one["key"])]
+    results = [result_of(record) for record in sorted(records, key=lambda entry: entry["key"])]
     return markdown.of_cells((result.spec, result, naming.status_words(result)) for result in results)
 
 
 def _text(book: Book) -> str:
-    """A token of a text model, its first token and its whole answer."""
+    """Returns a table of the text models: a token, the first token and the whole answer."""
     records = book.of("text")
     return f"## Text generation, batch 1\n\n{_text_table(records)}" if records else ""
 
@@ -173,7 +173,7 @@ def _text_table(records: Sequence[dict[str, Any]]) -> str:
 
 
 def _by_batch_and_mode(book: Book) -> list[tuple[tuple[int, str], list[RunResult]]]:
-    """The results by batch size, and by mode with its number format unless that is float32."""
+    """Returns the results by batch size, and by mode with its number format unless that is float32."""
     groups: dict[tuple[int, str], list[RunResult]] = {}
     for result in _tables(book):
         spec = result.spec
@@ -186,7 +186,7 @@ def _by_batch_and_mode(book: Book) -> list[tuple[tuple[int, str], list[RunResult
 
 
 def short_table(book: Book, commit: str | None, rows: str) -> str:
-    """The speed-ups by checkpoint and mode, with their means. `rows` is the name of the file with all rows."""
+    """Returns the speed-ups by checkpoint and mode, with their means. `rows` is the name of the file with all rows."""
     texts, groups = book.of("text"), dict(_by_batch_and_mode(book))
     modes = list(dict.fromkeys(mode for _, mode in groups))
     cells: dict[tuple[int, str], dict[str, str]] = {}
@@ -221,7 +221,7 @@ def short_table(book: Book, commit: str | None, rows: str) -> str:
 
 
 def raw_times(rows: str) -> str:
-    """The name of the file with everything that was measured, beside the file `rows`."""
+    """Returns the name of the file with everything that was measured, beside the file `rows`."""
     return f"{Path(rows).stem}.jsonl.gz"
 
 

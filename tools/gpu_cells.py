@@ -116,7 +116,7 @@ class Alone(Run):
         pass
 
 
-class Cell(Run):
+class ModeRun(Run):
     """The run of one mode of a group. Its failure leaves the other modes alone."""
 
     def __init__(self, spec: RunSpec, image: Path) -> None:
@@ -201,13 +201,13 @@ class Modes:
     """A group in its process: one model, one eager, a cell for each mode."""
 
     def __init__(self, group: Group, image: Path) -> None:
-        self.cells = [Cell(spec, image) for spec in group.specs]
+        self.cells = [ModeRun(spec, image) for spec in group.specs]
 
     @property
-    def good(self) -> list[Cell]:
+    def good(self) -> list[ModeRun]:
         return [cell for cell in self.cells if cell.result.status == "ok"]
 
-    def for_all(self, step: Callable[[], Any]) -> Cell:
+    def for_all(self, step: Callable[[], Any]) -> ModeRun:
         """Does what all modes need, and returns the cell that did it. Its failure is the failure of all."""
         leader = self.good[0]
         leader.attempt(step)
@@ -216,7 +216,7 @@ class Modes:
         return leader
 
     def get_ready(self) -> None:
-        """One eager call comes first, as in a run: models keep some tensors from their first call on."""
+        """Calls eager once, as a run does, because models keep some tensors from their first call on. Then compiles."""
         first, *others = self.cells
 
         def load() -> None:
@@ -263,7 +263,7 @@ class Modes:
                 cell.attempt(*examine, cell.check, cell.explain)
         return [cell.result_so_far() for cell in self.cells]
 
-    def _time(self, cells: Sequence[Cell]) -> None:
+    def _time(self, cells: Sequence[ModeRun]) -> None:
         first = cells[0]
         compiled = [cell.variants.compiled for cell in cells]
         slowest = max((variant.warmup for variant in compiled), key=lambda warmup: sorted(warmup[-3:])[1])
@@ -316,15 +316,15 @@ def time_modes(
         start = clock.now()
         while True:
             run(eager, shared.eager, shared.settling["eager"], half)
-            for call, one in zip(compiled, samples, strict=True):
-                run(call, one.compiled, one.settling["compiled"], half)
-            for call, one in reversed(list(zip(compiled, samples, strict=True))):
-                run(call, one.compiled, one.settling["compiled"], half)
+            for call, sample in zip(compiled, samples, strict=True):
+                run(call, sample.compiled, sample.settling["compiled"], half)
+            for call, sample in reversed(list(zip(compiled, samples, strict=True))):
+                run(call, sample.compiled, sample.settling["compiled"], half)
             run(eager, shared.eager, shared.settling["eager"], half)
-            for one in samples:
-                one.settling["eager"], one.seconds = shared.settling["eager"], clock.now() - start
+            for sample in samples:
+                sample.settling["eager"], sample.seconds = shared.settling["eager"], clock.now() - start
             on_block_end()
-            if all(timing._done(one, plan, plan.max_seconds) for one in samples):
+            if all(timing._done(sample, plan, plan.max_seconds) for sample in samples):
                 return samples
             if (samples[0].blocks - 1) % samples[0].blocks_apart == 0:
                 run(eager, shared.control, shared.settling["eager"], 2 * half)
@@ -334,7 +334,7 @@ def time_modes(
 
 
 def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:
-    """The forked process's whole life: get ready, wait for the turn, answer."""
+    """Lives as the forked process: gets ready, waits for its turn, answers."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()
     log = os.open(noise, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -373,13 +373,13 @@ def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:
 
 
 def _sent(result: RunResult, started: float, waiting: int) -> dict[str, Any]:
-    """The result as JSON.
+    """Returns the result as JSON.
 
     The groups that wait for their turn hold the GPU's memory and compute nothing: a warning of neighbours says so.
     """
     if waiting:
         groups = f"Up to {waiting} of them were processes of this script that waited for their turn."
-        told = (note(f"{one} {groups}") if one.key == "gpu_others" else one for one in result.caveats)
+        told = (note(f"{caveat} {groups}") if caveat.key == "gpu_others" else caveat for caveat in result.caveats)
         result = dataclasses.replace(result, caveats=tuple(told))
     return to_json(dataclasses.replace(result, elapsed_seconds=round(time.monotonic() - started, 3)))
 
@@ -498,7 +498,7 @@ def listen(children: Sequence[Child], seconds: float) -> None:
 
 
 def records(group: Group, answer: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The records of a group's cells. Without an answer each becomes a result that says so."""
+    """Returns the records of a group's cells. Without an answer each becomes a result that says so."""
     if answer is not None and "results" in answer:
         results = answer["results"]
     else:

@@ -95,7 +95,7 @@ class TimeUp(BaseException):
 
 
 def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Group]]:
-    """The groups of every step but 'machine'; 'tests' has none."""
+    """Returns the groups of every step but 'machine'; 'tests' has none."""
     spec = functools.partial(_spec, quick=quick)
 
     def group(step: str, id: str, batch: int = 1, round: int = 0, **more: Any) -> Group:
@@ -109,7 +109,7 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Group]]:
         "table": longest_first([group(f"table {batch}", id, batch) for batch in batches for id in checkpoints]),
         "processes": [group("processes", id, round=round) for round in (1, 2) for id in repeated],
         "formats": longest_first(
-            [group("formats", id, dtype=one) for one in ("tf32", "bfloat16") for id in checkpoints]
+            [group("formats", id, dtype=dtype) for dtype in ("tf32", "bfloat16") for id in checkpoints]
         ),
         "tests": [],
         "text": [
@@ -123,7 +123,7 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Group]]:
 
 
 def longest_first(groups: Sequence[Group]) -> list[Group]:
-    """Those of `LONGEST` come first, at all batch sizes: a wave is over when the longest compile of it is."""
+    """Sorts the groups: those of `LONGEST` first, at all batch sizes. A wave is over when its longest compile is."""
 
     def place(group: Group) -> int:
         checkpoint = group.specs[0].checkpoint
@@ -167,7 +167,7 @@ def _probe(answer: str) -> subprocess.CompletedProcess[str]:
 
 
 def gpu_problem() -> str:
-    """Why no GPU can be measured here, for the end of a sentence; '' if one can."""
+    """Returns why no GPU can be measured here, for the end of a sentence; '' if one can."""
     done = _probe("machine_probe.host()")
     if done.returncode:
         return (done.stderr.strip().splitlines() or ["torch could not be imported"])[-1][:300]
@@ -176,7 +176,7 @@ def gpu_problem() -> str:
 
 
 def look_at_machine(device: str) -> dict[str, Any]:
-    """The facts of the machine with the rates of a roofline in float32, or the problem in asking for them."""
+    """Returns the facts of the machine with the rates of a roofline in float32, or the problem in asking for them."""
     place = f"torch.device({device!r})"
     rates = f"profiling.matrix_rate({place}, torch.float32), profiling.copy_rate({place})"
     done = _probe(f"[machine_probe.environment({place}), {rates}]")
@@ -306,17 +306,17 @@ def _measure(groups: Sequence[Group], book: Book, folder: Path, left: Callable[[
         if left() < MIN_WAVE_SECONDS + TURN_GUESS * len(wave):
             raise TimeUp
         _say(f"{wave[0].step}: {len(wave)} groups")
-        for one in run_wave(wave, PICTURE, folder / "noise.txt", left):
-            group = next(group for group in wave if one["key"] in map(group.key, group.specs))
-            if one["result"]["status"] == "out_of_memory" and len(wave) > 1:
+        for record in run_wave(wave, PICTURE, folder / "noise.txt", left):
+            group = next(group for group in wave if record["key"] in map(group.key, group.specs))
+            if record["result"]["status"] == "out_of_memory" and len(wave) > 1:
                 if [group] not in waves:
                     waves.insert(0, [group])
                     _say(f"{group.name}: not enough memory beside the groups that wait; it is run once more, alone")
                 continue
-            book.add(one)
-            result = result_of(one)
-            _say(f"{one['key']}: {Report(result).headline} ({fmt.duration(result.elapsed_seconds)})")
-            yield one
+            book.add(record)
+            result = result_of(record)
+            _say(f"{record['key']}: {Report(result).headline} ({fmt.duration(result.elapsed_seconds)})")
+            yield record
 
 
 # The compile cache, from call to call
@@ -333,7 +333,7 @@ def pack_cache(archive: Path) -> None:
     """Packs the compile cache for the next call. It is not compressed: kernels hardly shrink, and time is short."""
     if CACHE.exists() and os.environ.get("TORCHINDUCTOR_CACHE_DIR") == str(CACHE):
         with replacing(archive) as draft, tarfile.open(fileobj=draft, mode="w") as packed:
-            packed.add(CACHE, arcname=".", filter=lambda one: None if one.name.endswith(".lock") else one)
+            packed.add(CACHE, arcname=".", filter=lambda file: None if file.name.endswith(".lock") else file)
 
 
 def _say(text: str) -> None:

@@ -20,7 +20,7 @@ from torch.utils._filelock import FileLock
 
 
 def alone(work: Callable[..., Any]) -> Callable[..., Any]:
-    """`work` in a turn of its own on the GPU. Its kernels have ended when it returns."""
+    """Returns `work` in a turn of its own on the GPU. Its kernels have ended when it returns."""
     lock = _lock(cache_dir())
 
     def in_turn(*values: Any, **named: Any) -> Any:
@@ -37,7 +37,7 @@ def alone(work: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def _lock(folder: str) -> FileLock:
-    """One lock for each process: compiled code may time kernels at its first call, within its own turn."""
+    """Returns one lock for each process: compiled code may time kernels at its first call, within its own turn."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     return FileLock(Path(folder) / "gpu_turns.lock")
 

@@ -114,7 +114,7 @@ def main(file: str) -> int:
     """Adds the runs of an exported JSON file to the table of their device. Returns the exit code."""
     try:
         newest_first = json.loads(Path(file).read_text(encoding="utf-8"))
-        results = [from_json(one) for one in reversed(newest_first)]  # of equal settings the last row stays
+        results = [from_json(result) for result in reversed(newest_first)]  # of equal settings the last row stays
         path = table_of(results)
         left_out = add_measured(results, path, published.current_commit())
     except (BadInput, OSError, ValueError, TypeError) as error:

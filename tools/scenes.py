@@ -60,7 +60,7 @@ class _Placed:
 
 
 def draw_scene(seed: int, size: tuple[int, int]) -> Scene:
-    """Draw the scene of this seed at `size` = (width, height) pixels, 32 or more each."""
+    """Draws the scene of this seed at `size` = (width, height) pixels, 32 or more each."""
     width, height = size
     layout_seed, pixel_seed = np.random.SeedSequence(seed).spawn(2)
     rng, pixel_rng = np.random.default_rng(layout_seed), np.random.default_rng(pixel_seed)
@@ -78,7 +78,7 @@ def draw_scene(seed: int, size: tuple[int, int]) -> Scene:
 
 
 def random_size(seed: int) -> tuple[int, int]:
-    """A picture size for this seed: a short side of 136 to 340 pixels, an aspect ratio of cameras and screens."""
+    """Returns a picture size for this seed: a short side of 136 to 340 pixels, the shape of a camera or a screen."""
     rng = np.random.default_rng((seed, 1))
     short = int(rng.integers(136, 341))
     ratio = float(rng.choice([1.0, 4 / 3, 4 / 3, 4 / 3, 3 / 2, 16 / 9])) * rng.uniform(0.96, 1.04)
@@ -90,7 +90,7 @@ def random_size(seed: int) -> tuple[int, int]:
 
 
 def _unit_outline(kind: str) -> np.ndarray:
-    """The outline as (n, 2) points round the origin, scaled so that every kind covers about the same area."""
+    """Returns the outline as (n, 2) points round the origin, scaled so that every kind covers about the same area."""
     turn = np.linspace(0, 2 * math.pi, 96, endpoint=False)
     if kind in ("circle", "ring"):
         points = np.stack([np.cos(turn), np.sin(turn)], 1) * (0.92 if kind == "circle" else 1.1)
@@ -127,7 +127,7 @@ def _box(shape: _Placed, short: int) -> tuple[float, float, float, float]:
 
 
 def _stencil(kind: str, points: np.ndarray, hole_of: np.ndarray, size: tuple[int, int]) -> Image.Image:
-    """The shape's area, 255 inside, without antialiasing; `points` and `hole_of` in pixels of `size`."""
+    """Returns the shape's area, 255 inside, without antialiasing; `points` and `hole_of` are in pixels of `size`."""
     stencil = Image.new("L", size, 0)
     draw = ImageDraw.Draw(stencil)
     draw.polygon([(float(x), float(y)) for x, y in points], fill=255)
@@ -150,7 +150,7 @@ def _hsv(hue: float, saturation: float, value: float) -> np.ndarray:
 
 
 def _lab(rgb: np.ndarray) -> np.ndarray:
-    """sRGB 0..1 to CIE Lab (D65), to judge how different two colours look."""
+    """Converts sRGB 0..1 to CIE Lab (D65), to judge how different two colours look."""
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     matrix = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
     xyz = (matrix @ linear) / np.array([0.9505, 1.0, 1.089])
@@ -159,7 +159,7 @@ def _lab(rgb: np.ndarray) -> np.ndarray:
 
 
 def _backdrop_colours(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Two related colours for the background: mostly muted, from near-black to near-white."""
+    """Returns two related colours for the background: mostly muted, from near-black to near-white."""
     hue, value = rng.random(), rng.uniform(0.1, 0.97)
     saturation = rng.uniform(0.03, 0.55) if rng.random() < 0.85 else rng.uniform(0.5, 0.9)
     first = _hsv(hue, saturation, value)
@@ -172,7 +172,7 @@ def _backdrop_colours(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]
 
 
 def _fill_colour(rng: np.random.Generator, behind: list[np.ndarray]) -> np.ndarray:
-    """A colour that stands out from all of `behind`; the best of 40 tries where none is far enough."""
+    """Returns a colour that stands out from all of `behind`, or the best of 40 tries if none is far enough."""
     behind_lab = [_lab(colour) for colour in behind]
     best, best_distance = np.ones(3), -1.0
     for _ in range(40):
@@ -193,7 +193,7 @@ def _fill_colour(rng: np.random.Generator, behind: list[np.ndarray]) -> np.ndarr
 def _place_shapes(
     rng: np.random.Generator, extent: tuple[float, float], backdrop: tuple[np.ndarray, np.ndarray]
 ) -> list[_Placed]:
-    """One to five shapes, the dominant one first. At most `_MAX_HIDDEN` of each is covered, whichever is on top."""
+    """Returns one to five shapes, the dominant one first. At most `_MAX_HIDDEN` of each is ever covered."""
     first, second = backdrop
     behind = [first, second, (first + second) / 2]
     others = int(rng.integers(0, 5))
@@ -233,7 +233,7 @@ def _place_shapes(
 def _find_room(
     rng: np.random.Generator, kind: str, radius: float, angle: float, extent: tuple[float, float], roam: float
 ) -> tuple[float, float]:
-    """Somewhere wholly inside the picture; `roam` below 1 keeps to that share of the room, round the middle."""
+    """Returns a place wholly inside the picture. `roam` below 1 keeps to that share of the room, round the middle."""
     points = _outline(kind, (0.0, 0.0), radius, angle)
     low, high = points.min(0) - 0.012, points.max(0) + 0.012
     first, last = -low, np.array(extent) - high
@@ -250,7 +250,7 @@ def _coarse_stencil(
 
 
 def _most_covered(stencils: list[np.ndarray]) -> float:
-    """The largest share of any shape that other shapes cross: what could be hidden in the worst painting order."""
+    """Returns the largest share of any shape that others cross: what could be hidden in the worst painting order."""
     crossed = np.sum(stencils, axis=0) > 1
     return max(float((stencil & crossed).sum()) / max(1, int(stencil.sum())) for stencil in stencils)
 
@@ -259,13 +259,13 @@ def _most_covered(stencils: list[np.ndarray]) -> float:
 
 
 def _clouds(rng: np.random.Generator, size: tuple[int, int], cells: int) -> np.ndarray:
-    """Smooth random values about -1..1, the same picture at every size."""
+    """Returns smooth random values about -1..1, the same picture at every size."""
     grid = Image.fromarray(rng.uniform(-1, 1, (cells, cells)).astype(np.float32))
     return np.asarray(grid.resize(size, Image.Resampling.BICUBIC), dtype=np.float32)
 
 
 def _ramps(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Pixel centres as x (1, width) and y (height, 1), in short sides."""
+    """Returns pixel centres as x (1, width) and y (height, 1), in short sides."""
     width, height = size
     short = min(size)
     x = (np.arange(width, dtype=np.float32) + 0.5) / short
@@ -276,7 +276,7 @@ def _ramps(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
 def _draw_background(
     rng: np.random.Generator, size: tuple[int, int], backdrop: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """(height, width, 3) float32 in 0..1: a plain, linear or radial gradient, under up to two faint textures."""
+    """Returns (height, width, 3) float32 in 0..1: a plain, linear or radial gradient under at most two faint textures."""
     x, y = _ramps(size)
     first, second = (colour.astype(np.float32) for colour in backdrop)
     style = str(rng.choice(["plain", "linear", "radial", "clouds"], p=[0.15, 0.35, 0.25, 0.25]))
@@ -318,7 +318,7 @@ def _draw_background(
 
 
 def _scribble(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
-    """A few thin lines across the picture: clutter that is no shape."""
+    """Draws a few thin lines across the picture: clutter that is no shape."""
     short = min(size)
     layer = Image.new("L", size, 0)
     draw = ImageDraw.Draw(layer)
@@ -331,7 +331,7 @@ def _scribble(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
 def _paint_shapes(
     rng: np.random.Generator, canvas: np.ndarray, placed: list[_Placed], short: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Paint the shapes one over the other in random order; the mask holds what is on top."""
+    """Paints the shapes one over the other in random order. The mask holds what is on top."""
     height, width = canvas.shape[:2]
     mask = np.zeros((height, width), dtype=np.uint8)
     canvas = canvas.copy()
@@ -356,7 +356,7 @@ def _paint_shapes(
 def _antialiased(
     shape: _Placed, points: np.ndarray, window: tuple[int, int, int, int], short: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coverage 0..1 of the shape and of its rim in the window, from a drawing four times as large."""
+    """Returns the coverage, 0..1, of the shape and of its rim in the window, from a drawing four times as large."""
     left, top, right, bottom = window
     big = ((right - left) * _SUPERSAMPLE, (bottom - top) * _SUPERSAMPLE)
     # Pillow puts integer coordinates at pixel centres, hence the half pixel.
@@ -378,7 +378,7 @@ def _antialiased(
 
 
 def _finish(rng: np.random.Generator, shape: _Placed, size: tuple[int, int], short: int) -> np.ndarray:
-    """The paint that fills a shape's window, (height, width, 3)."""
+    """Returns the paint that fills a shape's window, (height, width, 3)."""
     first, second = shape.colour.astype(np.float32), shape.second_colour.astype(np.float32)
     angle, waves = rng.uniform(0, math.pi), rng.uniform(3, 7)
     x = (np.arange(size[0], dtype=np.float32) / short - size[0] / short / 2)[None, :] / shape.radius
@@ -396,7 +396,7 @@ def _finish(rng: np.random.Generator, shape: _Placed, size: tuple[int, int], sho
 
 
 def _cast_shadow(canvas: np.ndarray, shape: _Placed, short: int) -> None:
-    """Darken what lies below and to the right of a shape, softly."""
+    """Darkens what lies below and to the right of a shape, softly."""
     height, width = canvas.shape[:2]
     softness = 0.016 * short
     shift = np.array([0.012, 0.018]) * short
@@ -412,7 +412,7 @@ def _cast_shadow(canvas: np.ndarray, shape: _Placed, short: int) -> None:
 
 
 def _camera(rng: np.random.Generator, pixel_rng: np.random.Generator, image: Image.Image) -> Image.Image:
-    """What a lens, a sensor and a file format do: blur, exposure, noise, JPEG. Each only sometimes."""
+    """Does what a lens, a sensor and a file format do: blur, exposure, noise, JPEG. Each only sometimes."""
     blur, exposure, noise, quality = rng.uniform([0.0, 0.88, 0.0, 45], [0.005, 1.1, 0.05, 95])
     has_blur, has_noise, has_jpeg = rng.random(3) < (0.4, 0.6, 0.5)
     if has_blur:

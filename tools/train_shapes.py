@@ -58,7 +58,7 @@ class Tutor(torch.nn.Module):
         self.head = torch.nn.Linear(model.config.hidden_size, len(SHAPES) + 1)
 
     def forward(self, model: PreTrainedModel, batch: Batch) -> torch.Tensor:
-        """The model's own loss plus the patches'. `batch["masks"]` is (n, size, size), size a multiple of patches."""
+        """Returns the model's loss plus the patches'. `batch["masks"]` is (n, size, size), size a multiple of patches."""
         images, masks = batch["pixel_values"], batch["masks"]
         outputs = model(pixel_values=images, labels=batch["labels"], output_hidden_states=True)
         tokens = outputs.hidden_states[-1][:, 1:]
@@ -96,7 +96,7 @@ def _names(labels: tuple[str, ...]) -> dict[str, Any]:
 
 
 def build_vit() -> ViTForImageClassification:
-    """0.83 M parameters, 8 by 8 patches of 8 pixels."""
+    """Returns a ViT with 0.83 M parameters and 8 by 8 patches of 8 pixels."""
     return ViTForImageClassification(
         ViTConfig(
             image_size=SMALL,
@@ -111,7 +111,7 @@ def build_vit() -> ViTForImageClassification:
 
 
 def build_segformer() -> SegformerForSemanticSegmentation:
-    """0.42 M parameters. Its first stage halves the picture where SegFormer-b0 quarters it: thin tips survive."""
+    """Returns a SegFormer with 0.42 M parameters. Its first stage halves the picture, so that thin tips survive."""
     return SegformerForSemanticSegmentation(
         SegformerConfig(
             strides=[2, 2, 2, 2],
@@ -130,7 +130,7 @@ def build_segformer() -> SegformerForSemanticSegmentation:
 
 
 def build_rtdetr() -> RTDetrForObjectDetection:
-    """0.77 M parameters. Batch norms must not be frozen: from scratch there is nothing in them worth keeping."""
+    """Returns an RT-DETR with 0.77 M parameters. Its batch norms are not frozen: from scratch they hold nothing yet."""
     return RTDetrForObjectDetection(
         RTDetrConfig(
             backbone_config=RTDetrResNetConfig(
@@ -163,7 +163,7 @@ def build_rtdetr() -> RTDetrForObjectDetection:
 
 
 def start_afresh(model: PreTrainedModel) -> None:
-    """Draw first weights that suit small models, in place of the library's, which suit large ones or a finished one.
+    """Draws first weights that suit small models, in place of the library's, which suit large ones or a finished one.
 
     The library draws every matrix with a deviation of 0.02 whatever its width; in layers this narrow little gets
     through. Here each layer keeps the scale of what it is given, and a ViT's positions start as waves.
@@ -179,7 +179,7 @@ def start_afresh(model: PreTrainedModel) -> None:
 
 
 def _waves(side: int, width: int) -> torch.Tensor:
-    """(1, 1 + side * side, width): sines and cosines of row and column, so that neighbours start out alike."""
+    """Returns (1, 1 + side * side, width): sines and cosines of row and column, so that neighbours start out alike."""
     quarter = width // 4
     frequencies = 100.0 ** -(torch.arange(quarter) / quarter)
     angles = torch.arange(side)[:, None] * frequencies
@@ -193,17 +193,17 @@ def _waves(side: int, width: int) -> torch.Tensor:
 
 
 def _flips(count: int, generator: torch.Generator) -> torch.Tensor:
-    """(count,) of bool: which pictures to mirror left-right. Shapes keep their names in a mirror."""
+    """Returns (count,) of bool: which pictures to mirror left-right. Shapes keep their names in a mirror."""
     return torch.rand(count, generator=generator) < 0.5
 
 
 def _mirror(planes: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
-    """Mirror the chosen ones of (n, ..., height, width)."""
+    """Mirrors the chosen ones of (n, ..., height, width)."""
     return torch.where(flips.view(-1, *[1] * (planes.dim() - 1)), planes.flip(-1), planes)
 
 
 def _mirror_boxes(boxes: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
-    """The same for (n, objects, 4) boxes as centre and extent."""
+    """Mirrors the chosen ones of (n, objects, 4) boxes, given as centre and extent."""
     x, *rest = boxes.unbind(-1)
     return torch.stack([torch.where(flips[:, None], 1 - x, x), *rest], -1)
 
@@ -211,7 +211,7 @@ def _mirror_boxes(boxes: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
 def _pictures(
     pixels: np.ndarray, masks: torch.Tensor, flips: torch.Tensor, generator: torch.Generator, ease: float
 ) -> torch.Tensor:
-    """(n, 3, size, size) in 0..1: some mirrored, with channels shuffled, contrast, brightness and noise varied.
+    """Returns (n, 3, size, size) in 0..1: some mirrored, with channels shuffled, contrast, brightness and noise varied.
 
     `ease` 1 shows white silhouettes on black instead, 0 the pictures themselves, a share between them a blend.
     `masks` are mirrored already.
@@ -232,7 +232,7 @@ def _pictures(
 
 
 def _ease(step: int, steps: int) -> float:
-    """Silhouettes only for the first twelfth of the training, then fading until a third of it is done.
+    """Returns the share of silhouettes: 1 for the first twelfth of the training, then falling until a third is done.
 
     A shape's outline is the same whatever its colour: learning outlines first spares the models the long time in
     which they tell shape from background but no shape from another.
@@ -319,7 +319,7 @@ RECIPES = {
 
 
 def _orders(count: int, batch_size: int, seed: int) -> Iterator[np.ndarray]:
-    """Rows for one batch after another, every scene once before any comes again."""
+    """Yields the rows of one batch after another, every scene once before any comes again."""
     rng = np.random.default_rng(seed)
     while True:
         order = rng.permutation(count)
@@ -328,7 +328,7 @@ def _orders(count: int, batch_size: int, seed: int) -> Iterator[np.ndarray]:
 
 
 def train(recipe: Recipe, scenes: TrainingSet, steps: int) -> PreTrainedModel:
-    """Build the recipe's model and train it for `steps` steps."""
+    """Builds the recipe's model and trains it for `steps` steps."""
     make_repeatable()
     generator = torch.Generator().manual_seed(SEED)
     model = recipe.build().train()
@@ -388,7 +388,7 @@ def fit(
 
 
 def calibrate(model: PreTrainedModel, processor: Any) -> float:
-    """Move the detector's scores so that a threshold of 0.5 lets through `FALSE_BOXES` an image; returns the old one.
+    """Moves the detector's scores so that a threshold of 0.5 lets through `FALSE_BOXES` an image. Returns the old one.
 
     Training gives scores no natural threshold: they are learned as the overlap to be expected. Only the bias of the
     last class layer changes, so the order of the boxes does not. The scenes are neither the training's nor the test's.
@@ -406,7 +406,7 @@ def calibrate(model: PreTrainedModel, processor: Any) -> float:
 
 
 def save(model: PreTrainedModel, processor: Any, folder: Path) -> None:
-    """Write an ordinary `from_pretrained` folder. `processor` is an image processor or a tokenizer."""
+    """Writes an ordinary `from_pretrained` folder. `processor` is an image processor or a tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     (folder / "model.safetensors").chmod(0o644)  # as any other file of the repository

@@ -31,7 +31,7 @@ MOST_TOKENS = 512  # bytes, words and what words are merged from
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """Every word of the grammar is one token. The 256 bytes are tokens too, so any other text goes in and out again.
+    """Returns a tokenizer with a token for each word of the grammar and each of the 256 bytes, so it takes any text.
 
     Special tokens have Gemma's numbers, and <bos> goes before every text as Gemma's tokenizer puts it.
     """
@@ -62,7 +62,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast) -> GemmaForCausalLM:
-    """1.2 M parameters. As in Gemma 2B, all query heads share one key and value head."""
+    """Returns a Gemma with 1.2 M parameters. As in Gemma 2B, all query heads share one key and value head."""
     return GemmaForCausalLM(
         GemmaConfig(
             vocab_size=len(tokenizer),
@@ -81,7 +81,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> GemmaForCausalLM:
 
 
 def draw_rows(tokenizer: PreTrainedTokenizerFast, rows: int) -> torch.Tensor:
-    """(rows, LENGTH) token ids: descriptions one after another, cut off where the row ends.
+    """Returns (rows, LENGTH) token ids: descriptions one after another, cut off where the row ends.
 
     A row begins with the beginning of a description, or the first questions would be about what nobody can know. One
     description in four goes without <eos>: where a benchmark forbids that token, <bos> and the next one still follow.
@@ -99,7 +99,7 @@ def draw_rows(tokenizer: PreTrainedTokenizerFast, rows: int) -> torch.Tensor:
 
 
 def train(tokenizer: PreTrainedTokenizerFast, steps: int) -> GemmaForCausalLM:
-    """Build the model and train it for `steps` steps, each on new text."""
+    """Builds the model and trains it for `steps` steps, each on new text."""
     make_repeatable()
     model = build_model(tokenizer).train()
     start_afresh(model)

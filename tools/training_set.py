@@ -40,7 +40,7 @@ _Arrays = dict[str, np.ndarray]
 
 
 def load(count: int) -> TrainingSet:
-    """The first `count` training scenes, drawn now unless an earlier run left them."""
+    """Returns the first `count` training scenes, drawn now unless an earlier run left them."""
     folder = _folder(count)
     if not folder.exists():
         print(f"Drawing {count} scenes into {folder} ...")
@@ -50,13 +50,13 @@ def load(count: int) -> TrainingSet:
 
 
 def _folder(count: int) -> Path:
-    """Named after a few scenes as they come out now, so that changed drawing code never meets old scenes."""
+    """Returns a folder named after a few scenes as drawn now, so that changed drawing code never meets old scenes."""
     sample = b"".join(array.tobytes() for array in _draw_chunk(0, 8).values())
     return Path(tempfile.gettempdir()) / f"shapes-{count}-{hashlib.sha256(sample).hexdigest()[:12]}"
 
 
 def _draw_all(count: int, folder: Path) -> None:
-    """Draw in all processors; the finished folder appears at once, so that an interrupted run leaves none behind."""
+    """Draws in all processors. The finished folder appears at once, so that an interrupted run leaves none behind."""
     chunk = 250
     starts = range(0, count, chunk)
     sizes = [min(chunk, count - start) for start in starts]

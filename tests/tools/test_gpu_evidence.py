@@ -82,7 +82,7 @@ def test_one_eager_is_timed_around_all_modes() -> None:
 def modes(monkeypatch) -> gpu_cells.Modes:
     """A group of two modes whose steps do nothing."""
     for step in ("load", "compile_ahead", "warm_up_eager", "compile", "time", "examine", "check", "explain"):
-        monkeypatch.setattr(gpu_cells.Cell, step, lambda *_: None)
+        monkeypatch.setattr(gpu_cells.ModeRun, step, lambda *_: None)
     monkeypatch.setattr(gpu_cells.Modes, "_time", lambda *_: None)
     specs = (RunSpec("shapes-vit", "image-classification", mode=mode, device="cpu") for mode in gpu_evidence.MODES)
     return gpu_cells.Modes(Group("table 1", tuple(specs)), gpu_evidence.PICTURE)
@@ -91,17 +91,17 @@ def modes(monkeypatch) -> gpu_cells.Modes:
 @pytest.mark.parametrize("step", ["compile", "time", "examine"])
 @pytest.mark.parametrize("failing", gpu_evidence.MODES)
 def test_a_mode_that_fails_leaves_the_other_alone(step: str, failing: str, modes, monkeypatch) -> None:
-    def fail(cell: gpu_cells.Cell, *_: Any) -> None:
+    def fail(cell: gpu_cells.ModeRun, *_: Any) -> None:
         if cell.spec.mode == failing:
             raise torch.OutOfMemoryError("too large")
 
-    monkeypatch.setattr(gpu_cells.Cell, step, fail)
+    monkeypatch.setattr(gpu_cells.ModeRun, step, fail)
     found = {result.spec.mode: result.status for result in modes.measure()}
     assert found.pop(failing) == "out_of_memory" and list(found.values()) == ["ok"]
 
 
 def test_a_model_that_does_not_load_fails_in_all_modes(modes, monkeypatch) -> None:
-    monkeypatch.setattr(gpu_cells.Cell, "load", lambda _: torch.empty(10**15))
+    monkeypatch.setattr(gpu_cells.ModeRun, "load", lambda _: torch.empty(10**15))
     modes.get_ready()
     assert [result.status for result in modes.measure()] == ["out_of_memory"] * 2
 
