@@ -276,7 +276,7 @@ def _ramps(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
 def _draw_background(
     rng: np.random.Generator, size: tuple[int, int], backdrop: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """Returns (height, width, 3) float32 in 0..1: a plain, linear or radial gradient under at most two faint textures."""
+    """Returns (height, width, 3) float32 in 0..1: a plain colour or a gradient, under two faint textures at most."""
     x, y = _ramps(size)
     first, second = (colour.astype(np.float32) for colour in backdrop)
     style = str(rng.choice(["plain", "linear", "radial", "clouds"], p=[0.15, 0.35, 0.25, 0.25]))
