@@ -90,10 +90,12 @@ class SimulatedClock(timing.Clock):
         # The first call of all comes after a warm-up of the same variant.
         self.calls_since_switch = self.calls_since_switch + 1 if self.last in (call, None) else 0
         self.last = call
-        factors = AFTER_A_SLOW_SWITCH if call() >= timing.SLOW_SECONDS else AFTER_A_SWITCH
+        seconds = call()
+        assert isinstance(seconds, float)  # the made-up calls return their duration
+        factors = AFTER_A_SLOW_SWITCH if seconds >= timing.SLOW_SECONDS else AFTER_A_SWITCH
         switched = (*factors[self.calls_since_switch :], 1.0)[0]
         drifted = (1 + machine.drift * self.seconds) * (1.5 if self.burst_calls else 1.0)
-        cost = float(call() * np.exp(shape) * drifted * switched)
+        cost = float(seconds * np.exp(shape) * drifted * switched)
         self.seconds += cost
         return cost
 

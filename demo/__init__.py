@@ -4,18 +4,19 @@
 """
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if sys.platform == "win32":  # before anything imports fcntl
     sys.exit("Worth Compiling? runs on Linux and macOS. On Windows use WSL: https://learn.microsoft.com/windows/wsl.")
 
 if TYPE_CHECKING:
-    from .library import Answer, BadInput, BestAnswer, PaysAfter, best, measure
+    from .core.options import BadInput
+    from .library import Answer, BestAnswer, PaysAfter, best, measure
 
 __all__ = ["Answer", "BadInput", "BestAnswer", "PaysAfter", "best", "measure"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imports the Python API at its first use, because a worker needs none of it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,7 +25,7 @@ from demo.present.details import Fact
 from demo.present.report import Report
 from demo.present.script import script
 from demo.store import export
-from demo.sweep.grid import GridRun, record
+from demo.sweep.grid import GridRun, table_row
 from demo.ui.tabs import compare, history_tab, sweep_tab
 from demo.ui.tabs.headline import headline, progress_strip
 
@@ -181,7 +181,7 @@ def test_figures_for_other_programs_agree(kind: str) -> None:
     assert data["eager"]["images_per_second"] == pytest.approx(1000 * result.spec.batch_size / data["eager_ms"])
     assert (data["end_to_end_speedup"] is None) is (kind in ("unsure", "void"))
     flat = data | {"speedup": data["speedup"]["ratio"], "verdict": data["speedup"]["verdict"]}
-    for row in (flat, export.row(result), record(cell(result))):
+    for row in (flat, export.row(result), table_row(cell(result))):
         assert row["eager_ms"] / row["compiled_ms"] == pytest.approx(row["speedup"])
         assert row["verdict"] == ("unsure" if kind == "void" else kind)
         assert (row["break_even_calls"] is None) is (kind != "faster")

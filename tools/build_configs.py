@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from demo.core import catalog
+from demo.core import catalog, program
 
 LABELS = Path(__file__).resolve().parent / "labels"
 CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
@@ -44,7 +44,7 @@ def main() -> None:
         if not path.is_file() or path.read_text("utf-8") != text:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
-            print(f"written: {path.relative_to(catalog.ASSETS.parent)}")
+            print(f"written: {path.relative_to(program.ASSETS.parent)}")
 
 
 def files() -> dict[Path, str]:

@@ -257,7 +257,8 @@ def of_files(names: Collection[str], read: Callable[[str], bytes]) -> tuple[str,
         if nested:
             return "has no config.json", f"Its folder {nested[0]} has one: give that folder."
     if KEPT_NAMES[1] in names:
-        parts = _entry(read, KEPT_NAMES[1], "weight_map", {})
+        nothing: dict[str, object] = {}
+        parts = _entry(read, KEPT_NAMES[1], "weight_map", nothing)
         lacking = sorted({str(part) for part in parts.values()} - {*names})
         what = f"lacks {lacking[0] if lacking else ''}, which its {KEPT_NAMES[1]} names"
         return (what, "Download that file, too.") if lacking else None

@@ -86,7 +86,7 @@ class _Subnormals(TorchDispatchMode):
     """Counts the subnormal numbers in the results of the operators that run while it is on."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.count = np.zeros(2)
 
     def __torch_dispatch__(

@@ -25,6 +25,7 @@ from ..core.options import CUDA_GRAPH_MODES, RunSpec
 # Patterns in dynamo's message of a graph break.
 _PLACE = re.compile(r"in user code at (?P<file>.+?):(?P<line>\d+)")
 _HINT = re.compile(r"^  Hint: (.+?)(?=^  Hint: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
+T = TypeVar("T")
 _NUMBER = re.compile(r"please visit: https://\S+/(gb\d{4})\.html")
 
 STEPS = {
@@ -287,6 +288,7 @@ def reset_compiler() -> None:
     torch.cuda.empty_cache()
 
 
-def clone_outputs(outputs: object) -> object:
+def clone_outputs(outputs: T) -> T:
     """Returns the outputs with cloned tensors, because the next call of a CUDA graph overwrites the originals."""
-    return torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, outputs)
+    cloned: T = torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, outputs)
+    return cloned

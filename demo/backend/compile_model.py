@@ -140,5 +140,5 @@ def load_package(path: Path) -> Model:
     """Loads an AOTInductor package and returns its model. Before you call it, import the class of its outputs."""
     # `torch._inductor.aoti_load_package` would also run the C++ compiler for seconds (pytorch issue 191715).
     # Arguments: path, name of the model, not single-threaded, one runner, the current device (-1).
-    loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)  # type: ignore[attr-defined]
+    loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)
     return AOTICompiledModel(loader)

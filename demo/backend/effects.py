@@ -11,7 +11,7 @@ import gc
 import pickle
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields, is_dataclass
@@ -35,8 +35,8 @@ DEPTH = 4
 COMPUTED_LATER = (Iterator, Awaitable, FunctionType, partial, Future, torch.futures.Future)
 SEARCHED_ELSEWHERE = (torch.nn.Module, torch.Tensor, np.ndarray, type)
 SEED, OTHER_SEED = 20_261_128, 77
-Elements = dict[object, object] | tuple[object, ...]
-Layout = tuple[torch.Size, tuple[int, ...], int]
+Elements = dict[object, object] | Sequence[object]
+Layout = tuple[torch.Size, tuple[int, ...], int | torch.SymInt]
 """Size, stride and offset of a tensor in its storage."""
 Operator = torch._ops.OpOverload[..., object]
 """What a dispatch mode of torch sees called."""
@@ -98,9 +98,12 @@ class Slot:
                 self.value.copy_(self.copy)
         elif isinstance(self.value, np.ndarray):
             self.value[...] = self.copy
-        elif isinstance(self.value, list | deque | dict) and not _same_objects(_elements(self.value), self.copy):
+        elif isinstance(self.value, dict) and not _same_objects(self.value, self.copy):
             self.value.clear()
-            self.value.update(self.copy) if isinstance(self.value, dict) else self.value.extend(self.copy)
+            self.value.update(self.copy)
+        elif isinstance(self.value, list | deque) and not _same_objects(self.value, self.copy):
+            self.value.clear()
+            self.value.extend(self.copy)
 
 
 class Restorer:
@@ -234,7 +237,7 @@ class _Trace(TorchDispatchMode):
 
         Without the count a model that draws until a number fits would draw the same ones for ever.
         """
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.seeds = count(seed)
         self.drew = self.computed = False
         self._origins: dict[int, int] = {tensor.untyped_storage().data_ptr(): 0 for tensor in inputs}
@@ -338,7 +341,7 @@ def _weight_places(model: torch.nn.Module, names: list[str]) -> Iterator[tuple[o
 
 def _generators(model: torch.nn.Module) -> list[object]:
     """Returns Python's and NumPy's global generators, and those in attributes and in global names of the modules."""
-    candidates: list[object] = [random._inst, np.random.mtrand._rand]  # type: ignore[attr-defined]
+    candidates: list[object] = [random._inst, np.random.mtrand._rand]
     for module in model.modules():
         candidates += vars(module).values()
         candidates += getattr(type(module).forward, "__globals__", {}).values()
@@ -384,7 +387,7 @@ def _same(one: object, other: object) -> bool:
     return type(one) is type(other)
 
 
-def _elements(value: object) -> Elements | None:
+def _elements(value: object) -> dict[object, object] | tuple[object, ...] | None:
     """Returns a shallow copy of a list, deque, dict or tuple; None for another value."""
     if isinstance(value, dict):
         return dict(value)

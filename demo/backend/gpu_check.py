@@ -38,7 +38,8 @@ def replays() -> str:
     """Returns a problem if the next replay of a CUDA graph changes the clone of its earlier output; '' if none."""
     spec = catalog.make_spec(catalog.DEFAULT, mode="reduce-overhead")
     model, log = torch.nn.Linear(64, 64).to(GPU), compilation.CompileLog()
-    compiled, (first, second) = compile_model.apply_compile(model, spec), torch.randn(2, 8, 64, device=GPU)
+    compiled: Callable[[torch.Tensor], torch.Tensor] = compile_model.apply_compile(model, spec)
+    first, second = torch.randn(2, 8, 64, device=GPU)
     for _ in range(4):
         compiled(first)
     clone = compilation.clone_outputs(compiled(first))

@@ -119,7 +119,7 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
             refuse_large_inputs(processor, spec.checkpoint)
             refuse_other_channels(processor, config, spec.checkpoint)
     memory_format = torch.channels_last if spec.channels_last else torch.contiguous_format
-    model = model.to(device, memory_format=memory_format).eval()
+    model.to(device, memory_format=memory_format).eval()  # type: ignore[arg-type]  # transformers' stub loses `self`
     return LoadedModel(model, processor, tokenizer, checkpoint, caveats)
 
 
@@ -249,7 +249,7 @@ def _config(source: Source) -> PreTrainedConfig:
     # The model's class decides, or the spec. A config's entry may name a kernel to be fetched from the Hub.
     config._attn_implementation = None
     if config.id2label is not None:
-        labels = {number: str(label).replace("\n", " ") for number, label in config.id2label.items()}
+        labels = {int(number): str(label).replace("\n", " ") for number, label in config.id2label.items()}
         config.id2label = {number: fmt.printable(label)[:MAX_LABEL] for number, label in labels.items()}
     return config
 
@@ -291,7 +291,7 @@ def _without_nulls(kind: type[PreTrainedConfig], entries: JsonObject) -> JsonObj
 
 def _takes_null(kind: type[PreTrainedConfig], name: str) -> bool:
     try:
-        for check in kind.__validators__.get(name, ()):
+        for check in kind.__validators__.get(name, ()):  # type: ignore[attr-defined]  # a strict dataclass has it
             check(None)
     except (TypeError, ValueError):
         return False

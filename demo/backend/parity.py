@@ -182,8 +182,8 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
         if any(tensor.is_complex() for tensor in (*model.parameters(), *model.buffers())):
             raise TypeError("the model holds complex numbers, which .to(torch.float64) would make real")
         exact = copy.deepcopy(model).to(torch.float64)
-        if hasattr(exact, "set_experts_implementation"):  # a mixture's grouped product knows no float64
-            exact.set_experts_implementation("eager")
+        if callable(set_experts := getattr(exact, "set_experts_implementation", None)):
+            set_experts("eager")  # a mixture's grouped product knows no float64
         for layer in exact.modules() if share else ():
             layer.register_forward_hook(lambda *called: pytree.tree_map_only(torch.Tensor, perturb, called[-1]))
         with torch.no_grad():

@@ -102,8 +102,9 @@ class PictureWorkload(Workload):
         )
 
     def _decode_first(self, outputs: object) -> Predictions:
+        assert isinstance(outputs, ModelOutput)  # its config has `return_dict`
         read = {name: outputs[name] for name in self.outputs_read if isinstance(outputs.get(name), torch.Tensor)}
         return self.decode(type(outputs)(**{name: tensor[:1].detach().float().cpu() for name, tensor in read.items()}))
 
     def label(self, index: int) -> str:
-        return str((self.model.config.id2label or {}).get(index, f"LABEL_{index}"))
+        return str((self.loaded.model.config.id2label or {}).get(index, f"LABEL_{index}"))

@@ -248,7 +248,7 @@ class _Reads(TorchDispatchMode):
     """Counts the bytes of the model's weights and buffers that a call reads, by storage address."""
 
     def __init__(self, model: torch.nn.Module) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self._sizes = {
             tensor.untyped_storage().data_ptr(): tensor.nbytes for tensor in (*model.parameters(), *model.buffers())
         }

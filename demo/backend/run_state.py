@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ..core.caveat import Caveat, note
 from ..core.measurement import Compilation
@@ -60,10 +61,10 @@ class RunState:
         self.phase = phase
         self.events.progress(phase, fraction, **more)
 
-    def set_fields(self, **fields: object) -> None:
+    def set_fields(self, **fields: Any) -> None:
         self.result = replace(self.result, **fields)
 
-    def set_part_fields(self, part: str, **fields: object) -> None:
+    def set_part_fields(self, part: str, **fields: Any) -> None:
         """Sets fields of one part of the result, such as "environment". Does nothing if the result lacks the part."""
         if (value := getattr(self.result, part)) is not None:
             self.set_fields(**{part: replace(value, **fields)})

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 import torch
 from torch._inductor.runtime.cache_dir_utils import cache_dir
@@ -128,8 +128,9 @@ class Run(RunState):
         self.set_part_fields("environment", threads=threads)
         machine = self.result.environment
         if machine is not None and machine.gave_way:
-            busy = {"busy": machine.cpu_count - free_cores, "cores": machine.cpu_count, "threads": threads}
-            self.caveats.append(Caveat("busy_cores", busy))
+            busy = machine.cpu_count - free_cores
+            counts = {"busy": busy, "cores": machine.cpu_count, "threads": threads}
+            self.caveats.append(Caveat("busy_cores", {**counts}))
 
     # Warm up and compile
 
@@ -312,7 +313,7 @@ class Run(RunState):
         self.compiled_outputs = self.workload.outputs(variants.compiled.model)
         self.first_compilation = self.compilation()
         # Nothing may hold the compiled model: with its last reference go its weights, code and CUDA graphs.
-        gone = replace(variants.compiled, call=variants.eager.call, model=None)
+        gone = replace(variants.compiled, call=variants.eager.call, model=_dropped)
         self.variants = variants = replace(variants, compiled=gone)
         compilation.reset_compiler()
         samples.eager = timing.time_alone(variants.eager.call, self.workload.clock, self.spec)
@@ -445,3 +446,7 @@ class Run(RunState):
         with self.errors_as_caveats(f"The first call from {source} could not be measured"):
             warm = first_call.measure_elsewhere(spec, self.job.seen_file, self.package)
             self.set_part_fields("compilation", warm=warm)
+
+
+def _dropped(**_: object) -> NoReturn:
+    raise RuntimeError("the compiled model was dropped after its timing")

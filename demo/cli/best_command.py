@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 
-from ..core import format as fmt
+from ..core import format as fmt, program
 from ..core.options import OWN_MODEL
 from ..present.report import Report
 from ..present.script import script
@@ -84,5 +84,5 @@ def best_report(table: BestTable, missing: Sequence[tuple[Way, bool]], stopped: 
     if refused:
         lines += ["", *refused]
     if table.winner is not None and table.winner.result is not None:
-        lines += ["", f"The winner as a script of its own: {common.PROGRAM} script {table.winner.result.id} > run.py"]
+        lines += ["", f"The winner as a script of its own: {program.PROGRAM} script {table.winner.result.id} > run.py"]
     return "\n".join(lines)

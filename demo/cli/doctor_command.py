@@ -10,7 +10,8 @@ from ..core.cores import usable_cores
 from ..core.machine import HostInfo
 from ..core.program import PACKAGE, install_command
 from ..runs.process import WorkerDied, child_process, ending
-from ..store.history import History, HistoryError
+from ..store.database import HistoryError
+from ..store.history import History
 from .common import FAILED, OK, Commands, json_text
 from .terminal import hanging
 

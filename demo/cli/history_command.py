@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from ..core import format as fmt
+from ..core import format as fmt, program
 from ..core.files import replacing
 from ..core.options import BadInput
 from ..core.result import RunResult
@@ -19,7 +19,7 @@ from ..present.script import script
 from ..store import export, hub_dataset
 from ..store.history import History
 from . import terminal
-from .common import PROGRAM, Commands, above_zero, find_stored
+from .common import Commands, above_zero, find_stored
 
 VERBS = ("export", "card", "race", "delete")
 LISTED = 50
@@ -91,7 +91,7 @@ def _history(options: argparse.Namespace) -> None:
         case words:
             given = " ".join(["history", *words])
             meant = "" if words[0] in VERBS else fmt.did_you_mean(words[0], VERBS)
-            raise BadInput(f"{PROGRAM} history --help lists what can be asked for. Given: {given}.{meant}")
+            raise BadInput(f"{program.PROGRAM} history --help lists what can be asked for. Given: {given}.{meant}")
 
 
 def _list(history: History, options: argparse.Namespace) -> None:

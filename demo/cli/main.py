@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 
 from ..core import catalog, format as fmt, limits
 from ..core.options import TEXT_GENERATION, BadInput
-from ..core.program import IN_CHECKOUT, install_command
+from ..core.program import IN_CHECKOUT, PROGRAM, install_command
 from ..runs.process import WorkerDied
-from ..store.history import HistoryError
+from ..store.database import HistoryError
 from ..store.published import current_commit
 from . import (
     best_command,
@@ -33,7 +33,7 @@ from . import (
     sweep_command,
     terminal,
 )
-from .common import BAD_INPUT, FAILED, OK, PROGRAM, json_text
+from .common import BAD_INPUT, FAILED, OK, json_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

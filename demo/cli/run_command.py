@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ..core import format as fmt
+from ..core import format as fmt, program
 from ..core.catalog import find
 from ..core.machine import HostInfo
 from ..core.options import BadInput, OptionValues, RunSpec
@@ -78,7 +78,7 @@ def _run(options: argparse.Namespace) -> int:
     else:
         print(terminal.summary(report, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
     if stored := history.get(result.id) is not None:
-        print(f"Stored as {result.id}: {common.PROGRAM} history {result.id}", file=sys.stderr)
+        print(f"Stored as {result.id}: {program.PROGRAM} history {result.id}", file=sys.stderr)
     if options.export_markdown is not None:
         options.export_markdown.write_text(markdown.of_run(report), encoding="utf-8")
     if stop.exit_code:

@@ -13,7 +13,7 @@ JsonObject = dict[str, Any]
 
 plain = to_jsonable_python
 """Returns a value with every dataclass in it as a dict and every tuple as a list."""
-_adapter = cache(TypeAdapter)
+_adapter = cache(TypeAdapter[Any])
 
 
 def from_plain(kind: type[T], data: object) -> T:
@@ -24,7 +24,8 @@ def from_plain(kind: type[T], data: object) -> T:
     # A file's name may hold half a character (a lone surrogate): "replace" makes a question mark of it.
     text = json.dumps(data, allow_nan=False, ensure_ascii=False).encode(errors="replace")
     try:
-        return _adapter(kind).validate_json(text, strict=True)
+        checked: T = _adapter(kind).validate_json(text, strict=True)  # type: ignore[arg-type]  # a class is hashable
+        return checked
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error

@@ -152,7 +152,8 @@ def _named_white(image: Image.Image, data: bytes) -> int | None:
     """Returns a channel's largest value by the file: a TIFF's MaxSampleValue or a PNG's significant bits; else None."""
     if image.format == "TIFF":
         named = image.tag_v2.get(MAX_SAMPLE_VALUE)  # type: ignore[attr-defined]
-        return max((number for number in np.atleast_1d(named).tolist() if isinstance(number, int)), default=None)
+        numbers: list[object] = np.atleast_1d(named).tolist()
+        return max((number for number in numbers if isinstance(number, int)), default=None)
     at = 8  # behind the signature of a PNG; each chunk has its length, kind, data and checksum
     while image.format == "PNG" and (kind := data[at + 4 : at + 8]) not in (b"", b"IDAT"):
         length = int.from_bytes(data[at : at + 4])
@@ -193,8 +194,10 @@ def _sixteen_bits(image: Image.Image, data: bytes) -> np.ndarray:
     return values
 
 
-def _other_order(args: str | tuple[object, ...]) -> str | tuple[object, ...]:
+def _other_order(args: str | tuple[object, ...] | None) -> str | tuple[object, ...] | None:
     """Returns the arguments of Pillow's decoder with the other order of bytes: 'RGB;16B' becomes 'RGB;16L'."""
+    if args is None:
+        return None
     first, *others = (args,) if isinstance(args, str) else args
     raw = str(first)
     ends = {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}

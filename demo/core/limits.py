@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from . import format as fmt
-from .options import MAX_BATCH_SIZE, BadInput
+from .options import MAX_BATCH_SIZE, BadInput, OptionValues
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def limits_from(environment: Mapping[str, str]) -> Limits:
     if unknown := sorted(name for name in environment if name.startswith(PREFIX) and name not in KNOWN_VARIABLES):
         meant = fmt.did_you_mean(unknown[0], KNOWN_VARIABLES, likeness=0.85)  # the prefix alone makes them alike
         raise BadInput(f"There is no setting {fmt.excerpt(unknown[0])}: unset this environment variable.{meant}")
-    values: dict[str, object] = {"hosts": tuple(environment.get(HOSTS_VARIABLE, "").lower().replace(",", " ").split())}
+    values: OptionValues = {"hosts": tuple(environment.get(HOSTS_VARIABLE, "").lower().replace(",", " ").split())}
     if on_space(environment):
         values |= {"hub_ids": False, "sweep_cells": 24}
     for name, variable in VARIABLES.items():

@@ -7,7 +7,7 @@ A program is a few blocks of text, and `$name` in a block stands for a value. Te
 from pathlib import Path
 from string import Template
 
-from ..core import catalog
+from ..core import catalog, program
 from ..core.options import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
 from ..core.program import IN_CHECKOUT, PACKAGE
 from ..tasks.registry import BY_NAME
@@ -275,7 +275,7 @@ def _compile_lines(spec: RunSpec, compiled: str, arguments: str) -> str:
 
 
 def _path(path: Path) -> str:
-    return literal(path.relative_to(catalog.ASSETS.parent).as_posix())
+    return literal(path.relative_to(program.ASSETS.parent).as_posix())
 
 
 def literal(value: object) -> str:

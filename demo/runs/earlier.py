@@ -10,7 +10,8 @@ from ..core.comparison import ProcessResult
 from ..core.options import OWN_MODEL
 from ..core.result import RunResult
 from ..store import reruns
-from ..store.history import History, HistoryError
+from ..store.database import HistoryError
+from ..store.history import History
 
 _log = logging.getLogger(__name__)
 

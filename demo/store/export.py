@@ -125,7 +125,7 @@ def write_rows(rows: Iterable[Mapping[str, object]], kinds: Mapping[str, str], f
     held = list(rows)
     columns: dict[str, object] = {
         name: pd.array([row[name] for row in held], dtype=kind) for name, kind in kinds.items()
-    }  # type: ignore[call-overload]
+    }
     pd.DataFrame(columns).to_parquet(file, index=False)
 
 

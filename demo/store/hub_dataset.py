@@ -146,10 +146,10 @@ def forget(history: History, ids: Iterable[str]) -> None:
 
 def _scheduler_class(deleted: Path) -> "type[CommitScheduler]":
     """Returns a `CommitScheduler` whose pushes first delete the results that are noted in the folder `deleted`."""
-    from huggingface_hub import CommitOperationDelete, CommitScheduler
+    from huggingface_hub import CommitInfo, CommitOperationDelete, CommitScheduler
 
     class DeletingScheduler(CommitScheduler):
-        def push_to_hub(self) -> object:
+        def push_to_hub(self) -> CommitInfo | None:
             notes = [note for note in sorted(deleted.glob("*/*")) if note.is_file()]
             if notes:
                 names = [note.relative_to(deleted).as_posix() for note in notes]

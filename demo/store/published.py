@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 
 from pydantic import TypeAdapter
 
-from ..core import catalog
+from ..core import program
 from ..core.format import did_you_mean, milliseconds
 from ..core.options import OPTIONS, BadInput
 from .export import csv_text, unescape_formula
@@ -24,10 +24,10 @@ from .export import csv_text, unescape_formula
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
 """The Transformers guide. An older version of the page printed its tables; today's embeds a viewer of them."""
 MEASURED = "measured by this project"
-_GUIDE_FOLDER = catalog.ASSETS / "published"
+_GUIDE_FOLDER = program.ASSETS / "published"
 OOM = "OOM"
 """Stands in place of a time if the run was out of memory, as in the guide's tables."""
-MEASURED_FOLDER = catalog.ASSETS / "measured"
+MEASURED_FOLDER = program.ASSETS / "measured"
 SUBSET = "measured"
 """First word of `PublishedRow.subset` in this project's rows."""
 _GUIDES = {"release": "torch 2.0.1", "nightly": "torch 2.1 nightly", "reduce-overhead": "reduce-overhead"}

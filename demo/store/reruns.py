@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from ..core import codec, stats
 from ..core.comparison import ProcessResult, Spread
-from ..core.options import OPTIONS, OWN_MODEL, RunSpec
+from ..core.options import OPTIONS, OWN_MODEL, OptionValues, RunSpec
 from ..core.result import RunResult
 from ..core.stats import Interval
 
@@ -45,7 +45,8 @@ class StoredRun:
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
     """Returns the spec with default timing options, so that two specs that compile alike are equal."""
-    return dataclasses.replace(spec, **{name: option.default for name, option in OPTIONS.items() if option.timing})
+    defaults: OptionValues = {name: option.default for name, option in OPTIONS.items() if option.timing}
+    return dataclasses.replace(spec, **defaults)
 
 
 def versions(result: RunResult) -> tuple[object, ...]:
@@ -85,7 +86,7 @@ def dump_rerun(result: RunResult) -> str | None:
 def load_rerun(text: bytes) -> StoredRun | None:
     """Undoes `dump_rerun`. Returns None for any other text."""
     try:
-        return codec.from_plain(StoredRun, json.loads(text))  # type: ignore[no-any-return]
+        return codec.from_plain(StoredRun, json.loads(text))
     except (ValueError, RecursionError):
         return None
 

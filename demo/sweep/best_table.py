@@ -60,7 +60,7 @@ class Way:
 
 def plain_eager_spec(spec: RunSpec, machine: HostInfo) -> RunSpec:
     """Returns the spec with default options for speed and timing, and with the machine's device instead of 'auto'."""
-    kept = {name: option.default for name, option in OPTIONS.items() if option.for_speed or option.timing}
+    kept: OptionValues = {name: option.default for name, option in OPTIONS.items() if option.for_speed or option.timing}
     return on_machine(replace(spec, graph_break=False, **kept), machine)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..core import catalog, format as fmt, hub
+from ..core import catalog, format as fmt, hub, program
 from ..core.catalog import Checkpoint
 from ..core.files import replacing
 from ..core.machine import HostInfo
@@ -27,7 +27,7 @@ from ..store import export
 AXES = {"checkpoints": "checkpoint", "batch_sizes": "batch_size", "modes": "mode", "dtypes": "dtype"}
 """The lists of a grid, each with the field of `RunSpec` that it fills."""
 SETTINGS = tuple(name for name in OPTIONS if name not in AXES.values())
-PICTURE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
+PICTURE = program.ASSETS / "examples" / "shapes-scene-1.png"
 """The default picture: a drawn scene, 4:3."""
 MAX_CELLS = 2000
 PRESETS: dict[str, OptionValues] = {

@@ -111,5 +111,5 @@ def hold_standard_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
-    sys.stdout = LenientStream(sys.stdout or open(os.devnull, "w"))  # type: ignore[assignment]
-    sys.stderr = LenientStream(sys.stderr or open(os.devnull, "w"))  # type: ignore[assignment]
+    sys.stdout = LenientStream(sys.stdout or open(os.devnull, "w"))
+    sys.stderr = LenientStream(sys.stderr or open(os.devnull, "w"))

@@ -24,7 +24,8 @@ from ..core.result import RunResult
 from ..runs.forecast import SweepForecast, forecast_sweep
 from ..runs.ongoing import NO_FILES, Files
 from ..runs.runner import Runner
-from ..store.history import History, HistoryError
+from ..store.database import HistoryError
+from ..store.history import History
 from ..sweep.best_way import Search
 from ..sweep.grid import PICTURE, GridRun, specs_to_run
 from ..sweep.run_grid import Done, Event, Waiting, run_cells

@@ -92,7 +92,8 @@ def _place(model: torch.nn.Module, spec: RunSpec, device: torch.device) -> torch
     if any(weight.is_floating_point() and weight.dtype != dtype for weight in model.parameters()):
         cast = {torch.float16: model.half, torch.bfloat16: model.bfloat16, torch.float32: model.float}
         model = cast[dtype]()  # `to` would make complex weights real
-    return model.to(memory_format=torch.channels_last) if spec.channels_last else model
+    # torch's stub of `Module.to` lacks a memory format alone.
+    return model.to(memory_format=torch.channels_last) if spec.channels_last else model  # type: ignore[call-overload,no-any-return]
 
 
 def _import_file(checkpoint: str, file: Path) -> ModuleType:

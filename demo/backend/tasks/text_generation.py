@@ -104,7 +104,7 @@ class Decoding:
 
     def _logits(self, model: Model, tokens: torch.Tensor) -> torch.Tensor:
         """Calls the model on `tokens`, returns the logits, and sets `token` to the likeliest next token."""
-        logits = model(input_ids=tokens, **self.options).logits
+        logits: torch.Tensor = model(input_ids=tokens, **self.options).logits
         self.token = logits[:, -1].argmax(-1, keepdim=True)
         return logits
 
@@ -122,7 +122,7 @@ class TextWorkload(Workload):
 
     @cached_property
     def decoding(self) -> Decoding:
-        return Decoding(self.model, self.ids.repeat(self.spec.batch_size, 1).to(self.device), self.spec.tokens)
+        return Decoding(self.loaded.model, self.ids.repeat(self.spec.batch_size, 1).to(self.device), self.spec.tokens)
 
     def make_batch(self) -> Batch:
         """Returns the arguments of one decoding step."""
@@ -158,7 +158,7 @@ class TextWorkload(Workload):
         self.decoding.restart()
         return outputs
 
-    def outputs(self, model: Model) -> dict[str, torch.Tensor]:
+    def outputs(self, model: Model) -> dict[str, object]:
         """Returns {"tokens": the model's answer, "logits": the model's logits when it is fed eager's answer}.
 
         The tokens are a list, because every tensor is compared, and a rounding may change the text.
@@ -177,7 +177,8 @@ class TextWorkload(Workload):
         text = torch.cat([self.ids[0], answer[:-1]]).unsqueeze(0).to(self.device)
         return {"logits": exact(input_ids=text, use_cache=False, logits_to_keep=len(answer)).logits[0]}
 
-    def predictions(self, outputs: Any) -> Predictions | None:
+    def predictions(self, outputs: object) -> Predictions | None:
+        assert isinstance(outputs, dict)  # by `outputs`
         tokenizer = self.loaded.tokenizer
         return None if tokenizer is None else as_text(tokenizer, outputs["tokens"])
 
@@ -257,13 +258,19 @@ def misplaced_marks(loaded: models.LoadedModel, ids: list[int]) -> list[Caveat]:
     tokenizer = loaded.tokenizer
     if tokenizer is None:
         return []
-    caveats, read = [], [id for id in ids if tokenizer.decode([id]).strip()]
+    caveats, read = [], [id for id in ids if _decoded(tokenizer, [id]).strip()]
     if read[:2] == [tokenizer.bos_token_id] * 2:
         caveats.append(Caveat("bos_twice", {"mark": tokenizer.bos_token}))
     ends = getattr(loaded.model.generation_config, "eos_token_id", None)  # a list for models with an end of a turn
     if len(read) > 1 and read[-1] in {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}:
-        caveats.append(Caveat("eos_at_end", {"mark": tokenizer.decode(read[-1:]).strip()}))
+        caveats.append(Caveat("eos_at_end", {"mark": _decoded(tokenizer, read[-1:]).strip()}))
     return caveats
+
+
+def _decoded(tokenizer: PreTrainedTokenizerBase, ids: list[int], **options: bool) -> str:
+    text = tokenizer.decode(ids, **options)
+    assert isinstance(text, str)  # a list only for several lists of tokens
+    return text
 
 
 def as_text(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> Predictions:
@@ -273,7 +280,7 @@ def as_text(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> Predictions:
     # `tokenizers.decoders.DecodeStream` does the same, but raises at bytes that are no UTF-8.
     start = read = 0
     for end in range(1, len(ids) + 1):
-        before, longer = (tokenizer.decode(ids[start:to], skip_special_tokens=True) for to in (read, end))
+        before, longer = (_decoded(tokenizer, ids[start:to], skip_special_tokens=True) for to in (read, end))
         pieces.append("" if longer.endswith("\ufffd") else longer[len(before) :])
         if pieces[-1]:
             start, read = read, end

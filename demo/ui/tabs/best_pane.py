@@ -22,7 +22,7 @@ from ..desk import Desk
 from ..look import TO_ANSWER
 from ..works import BestSearch, result_or_error
 from . import links, tables
-from .events import EVENT_OPTIONS, Updates, WorkView, error_card
+from .events import EVENT_OPTIONS, RAW, Updates, WorkView, error_card
 from .form import spec_and_picture
 from .headline import doing
 from .result_pane import code_to_copy
@@ -61,7 +61,7 @@ class BestPane(WorkView[BestSearch]):
     def _wire(self) -> None:
         form = self._tab.form
         inputs = [self._tab.visitor, form.minutes, form.other_formats, *form.inputs.values()]
-        begun = form.best.click(self._search, inputs, self._beginning, preprocess=False, **EVENT_OPTIONS)
+        begun = form.best.click(self._search, inputs, self._beginning, **RAW)
         begun.then(None, self._tab.shown_id, js=links.SHOW, api_visibility="private")
         self._watch_after(begun)
         self.table.select(self._open, self.work_shown, self.details, **EVENT_OPTIONS)

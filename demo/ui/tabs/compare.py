@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ...core import format as fmt
 from ...core.comparison import Speedup
-from ...core.options import CHANGES_EAGER, OPTIONS, unused_options
+from ...core.options import CHANGES_EAGER, OPTIONS, OptionValues, unused_options
 from ...core.result import FIRST_TOKEN, RunResult
 from ...core.stats import TAKEN_FACTOR
 from ...present import naming
@@ -111,7 +111,9 @@ def _winner(runs: dict[str, RunResult]) -> str:
 def _eager_settings(result: RunResult) -> tuple[object, ...]:
     """Returns all that eager's latency depends on. If it is equal, two runs are compared by their speed-ups."""
     compiled_only = [name for name, option in OPTIONS.items() if option.for_speed and name not in CHANGES_EAGER]
-    same = {name: OPTIONS[name].default for name in (*compiled_only, "threads")}  # `versions` has the threads used
+    same: OptionValues = {
+        name: OPTIONS[name].default for name in (*compiled_only, "threads")
+    }  # `versions` has the threads used
     return dataclasses.replace(compiled_spec(result.spec), **same), versions(result)
 
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from ...core import format as fmt
 from ...core.options import BadInput
 from ...core.progress import Provisional
-from ...store.history import HistoryError
+from ...store.database import HistoryError
 from ..templates import render
 from ..works import Supervisor, Work, result_or_error, visitor_name
 
@@ -122,7 +122,8 @@ class WorkView(ABC, Generic[W]):
     def _watch_after(self, event: Dependency) -> Dependency:
         """Connects events that show progress and end of `work_shown`, which `event` sets. Returns the last event."""
         followed = event.then(self._follow, self.work_shown, self._live, **EVENT_OPTIONS)
-        return followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
+        over: Dependency = followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
+        return over
 
     def _follow(self, request: gr.Request, going: W | None) -> Iterator[Updates]:
         """Yields updates until the work ends or has a provisional result. Closing the page does not end the work."""

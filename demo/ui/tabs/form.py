@@ -83,7 +83,7 @@ def find_picture(sha256: str, own: Path | None = None) -> Path | None:
 
 def servable(picture: Path) -> str:
     """Copies the picture into gradio's cache, outside of which gradio serves no file, and returns the copy's path."""
-    return save_file_to_cache(picture, get_upload_folder())
+    return str(save_file_to_cache(picture, get_upload_folder()))
 
 
 def choices(task: str) -> list[tuple[str, str]]:
@@ -242,10 +242,10 @@ def _option_field(option: Option) -> gr.components.Component:
     classes = ["not-for-text"] if option.name in unused_options(TEXT_GENERATION) else []
     texts: dict[str, Any] = {"label": option.label, "info": option.help, "elem_classes": classes}
     if option.kind == "switch":
-        return gr.Checkbox(option.default, **texts)
+        return gr.Checkbox(bool(option.default), **texts)
     if option.kind == "choice":
         classes.append("segmented")
-        return gr.Radio(list(option.values), value=option.default, **texts)
+        return gr.Radio(list(option.values), value=option.values[0], **texts)
     empty = "automatic" if option.default is None else f"{option.default:g}"
     return gr.Textbox("", placeholder=empty, **texts)
 
@@ -292,7 +292,7 @@ class Form:
 
     def with_picture(self, picture: Path | None) -> Updates:
         """Returns updates that hide the notes on the picture, and put `picture` into the form if the file exists."""
-        notes = {part: gr.update(visible=False) for part in self.picture_notes}
+        notes: Updates = {part: gr.update(visible=False) for part in self.picture_notes}
         return notes | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else notes
 
     def with_picture_of(self, info: ImageInfo | None) -> Updates:
@@ -363,7 +363,7 @@ class Form:
             )
             allowed = OPTIONS["tokens"]
             tokens = gr.Number(
-                allowed.default,
+                RunSpec.tokens,
                 label=allowed.label,
                 precision=0,
                 minimum=allowed.low,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from ...core import catalog, format as fmt
+from ...core import catalog, format as fmt, program
 from ...core.options import RunSpec
 from ...core.progress import Progress
 from ...core.result import RunResult
@@ -34,7 +34,7 @@ def intro(checkpoint: str) -> Markup:
 @functools.cache
 def recorded_runs() -> tuple[RunResult, ...]:
     """Returns the results that come with the project, each recorded on another machine. The first is for a new page."""
-    files = sorted(catalog.ASSETS.glob("recorded*.json"))
+    files = sorted(program.ASSETS.glob("recorded*.json"))
     return tuple(from_json(json.loads(file.read_text(encoding="utf-8"))) for file in files)
 
 

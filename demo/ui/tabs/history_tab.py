@@ -12,11 +12,12 @@ from ...present import naming
 from ...present.charts import intervals
 from ...present.report import Report
 from ...store import export
-from ...store.history import History, HistoryError
+from ...store.database import HistoryError
+from ...store.history import History
 from ...store.hub_dataset import PushedHistory
 from ..look import TO_OPEN_RUN, download, scroll_to
 from . import compare, links, tables
-from .events import EVENT_OPTIONS, RAW, Updates
+from .events import EVENT_OPTIONS, LATEST, RAW, Updates
 from .run_tab import RunTab
 
 LISTED = 200
@@ -89,7 +90,7 @@ class HistoryTab:
         compared = [*self.comparing, self.message]
         opening = [selected, self.tabs, self.message, run_tab.row_run_id, *run_tab.showing]
         tab.select(self._show, [search, selected], self.listing, **RAW)
-        search.change(self._show, [search, selected], self.listing, trigger_mode="always_last", **RAW)
+        search.change(self._show, [search, selected], self.listing, **LATEST)
         row_pressed = self.runs.select(self._press, [run_tab.visitor, selected], opening, **RAW)
         row_pressed.then(None, run_tab.row_run_id, js=TO_OPEN_RUN, api_visibility="private")
         compare_pressed = self.compare_button.click(self._compare, selected, compared, **RAW)

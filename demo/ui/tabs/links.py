@@ -111,7 +111,7 @@ def fill_form(form: Form, spec: RunSpec) -> Updates:
     values: OptionValues = {name: getattr(spec, name) for name in form.inputs if name in FIELDS and name not in hidden}
     for name in OPTIONAL:
         values[name] = "" if values[name] == OPTIONS[name].default else str(values[name])
-    updates = {form.inputs[name]: gr.update(value=value) for name, value in values.items()}
+    updates: Updates = {form.inputs[name]: gr.update(value=value) for name, value in values.items()}
     updates[form.inputs["checkpoint"]] = gr.update(choices=choices(spec.task), value=spec.checkpoint)
     text = {"value": ", ".join(spec.text)} if spec.text else {}
     updates[form.inputs["text"]] = gr.update(visible=takes_text(spec.checkpoint, spec.task), **text)

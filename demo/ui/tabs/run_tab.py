@@ -11,7 +11,7 @@ from markupsafe import Markup
 from ...core import catalog, cores, format as fmt, hub
 from ...core.machine import HostInfo
 from ...core.options import BadInput, RunSpec
-from ...core.progress import Provisional
+from ...core.progress import Progress, Provisional
 from ...core.quality import quality
 from ...core.refusals import on_machine, refusal
 from ...core.result import RunResult
@@ -127,7 +127,8 @@ class RunTab(WorkView[VisitorRun]):
         shown = super()._watch_after(event)
         ended = shown.then(self._wait, self.work_shown, self.work_shown, **EVENT_OPTIONS)
         over = ended.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
-        return over.then(inputs=self.shown_id, js=links.REMEMBER, **IN_BROWSER)
+        remembered: Dependency = over.then(inputs=self.shown_id, js=links.REMEMBER, **IN_BROWSER)
+        return remembered
 
     def _wait(self, request: gr.Request, going: VisitorRun | None) -> Iterator[Updates]:
         # waits for the end of a work whose provisional result is shown
@@ -292,14 +293,10 @@ class RunTab(WorkView[VisitorRun]):
         return self.form.pressable(running=False) | self.pane.show_refusal(card) | {self.work_shown: None}
 
     def _show_start(self, job: VisitorRun) -> Updates:
-        form = self.form
-        return {
-            **form.pressable(running=True),
-            **{part: gr.update(visible=False) for part in form.picture_notes},
-            self.has_run: True,
-            self.shown_id: "",
-            self.work_shown: job,
-        } | self.pane.running(progress_strip(job.at_the_start, job.spec))
+        updates: Updates = {part: gr.update(visible=False) for part in self.form.picture_notes}
+        updates |= {self.has_run: True, self.shown_id: "", self.work_shown: job}
+        strip = progress_strip(job.at_the_start, job.spec)
+        return updates | self.form.pressable(running=True) | self.pane.running(strip)
 
     def _show_progress(self, job: VisitorRun) -> Updates:
         match job.doing:
@@ -312,6 +309,7 @@ class RunTab(WorkView[VisitorRun]):
                 busy = f"Other programs use {fmt.percent(share)} of this machine."
                 html = render("progress.waiting", busy, WAITING_FOR_QUIET)
             case doing:
+                assert isinstance(doing, Progress)
                 late = job.expected_seconds is not None and doing.elapsed_seconds > job.expected_seconds
                 html = progress_strip(doing, job.spec, LATE_HINT if late and job.recorded else "")
         return {self.pane.live: html}

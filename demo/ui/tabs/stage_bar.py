@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from ...core import catalog, format as fmt, hub
 from ...core.machine import HostInfo
-from ...core.options import RunSpec
+from ...core.options import OptionValues, RunSpec
 from ...core.refusals import on_machine
 from ...present import naming
 from ...present.report import Report
@@ -33,7 +33,7 @@ SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 
 def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
     """Returns the runs that the keys 1 to 4 start in stage mode, by name. Each takes under a minute on two cores."""
-    segformer = {"checkpoint": "shapes-segformer"}
+    segformer: OptionValues = {"checkpoint": "shapes-segformer"}
     if machine is not None and machine.gpu is not None:
         segformer = {"checkpoint": SEGFORMER, "weights": "pretrained" if hub.can_load(SEGFORMER) else "random"}
     return {

@@ -16,7 +16,7 @@ from ...present import naming
 from ...present.charts import HeatCell, heatmap
 from ...present.markdown import escape_markdown
 from ...present.report import Report
-from ...store.history import HistoryError
+from ...store.database import HistoryError
 from ...sweep.grid import AXES, PICTURE, PRESETS, GridRun, downloads, make_cells, make_specs, write_table
 from ...sweep.run_grid import Timing, Waiting
 from ..desk import Desk

@@ -74,7 +74,7 @@ def plot(figure: object) -> object:
 
 def download_file(content: bytes, name: str) -> str:
     """Writes a file into the folder from which gradio serves, and returns its path."""
-    return save_bytes_to_cache(content, name, get_upload_folder())
+    return str(save_bytes_to_cache(content, name, get_upload_folder()))
 
 
 def verdict_cell(report: Report | None, value: object, text: str) -> Cell:

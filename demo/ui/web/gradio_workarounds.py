@@ -28,7 +28,7 @@ from gradio.server_messages import EventMessage
 from ...core import format as fmt, limits
 from ...core.codec import JsonObject
 from ...core.options import BadInput
-from ...store.history import HistoryError
+from ...store.database import HistoryError
 from .uploads import bound_uploads
 
 _log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class Messages(dict[str, MessageQueue]):
 
     def is_read(self, session: str) -> bool:
         """Returns whether a stream waits for messages of the session, or has taken the last one."""
-        messages = self.get(session)
+        messages: Any = self.get(session)
         return messages is not None and (messages.empty() or bool(messages._getters))
 
 
@@ -133,7 +133,8 @@ class Queue(gradio.queueing.Queue):
         elif len(messages) >= MOST_SESSIONS:
             await self._remove(next(iter(theirs or unread or self.clients)))
         pushed = await super().push(body, request, username)
-        self.clients.setdefault(body.session_hash, client)
+        if body.session_hash is not None:  # gradio gives a call without a session one of its own
+            self.clients.setdefault(body.session_hash, client)
         return pushed
 
     async def _remove(self, session: str) -> None:
@@ -198,7 +199,8 @@ class Blocks(gr.Blocks):
         """
         config: Any = super().get_config_file()
         events = [event | {"show_progress_on": []} for event in config["dependencies"]]
-        return config | {"connect_heartbeat": False, "dependencies": events}
+        changed: BlocksConfigDict = config | {"connect_heartbeat": False, "dependencies": events}
+        return changed
 
     async def process_api(self, block_fn: Any, *given: Any, **named: Any) -> JsonObject:
         tables = {id for id, event in block_fn.targets if event == "select"} & {
@@ -216,7 +218,8 @@ class Blocks(gr.Blocks):
             raise gr.Error(f"/{name} takes {wanted} values. Given: {len(inputs)}. {by_name}")
         try:
             fitting = [fitting_value(block, value) for block, value in zip(block_fn.inputs, inputs, strict=True)]
-            return await super().preprocess_data(block_fn, fitting, *more)
+            values: list[object] = await super().preprocess_data(block_fn, fitting, *more)
+            return values
         except (gr.Error, BadInput):
             raise
         except Exception as error:
