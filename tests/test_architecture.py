@@ -107,6 +107,14 @@ def test_a_heavy_library_is_imported_in_its_rooms_only() -> None:
         assert importers <= rooms
 
 
+def test_only_the_age_of_files_is_measured_with_a_clock_that_may_jump() -> None:
+    """All else takes `time.monotonic` or `time.perf_counter`: a correction of the time makes no duration wrong."""
+    users = [
+        file.name for file in sources() if re.search(r"\btime\.time(_ns)?\(|import time\b.*\btime\(", file.read_text())
+    ]
+    assert users == ["uploads.py"]
+
+
 def test_the_program_imports_nothing_of_the_tools_and_the_tests() -> None:
     outside = {"tools", "tests", "benchmarks", "support"}
     assert [name for file in sources() for name in _imports(file) if name.split(".")[0] in outside] == []

@@ -15,10 +15,10 @@ from ..core.cores import BUSY_CPU
 from ..core.machine import GpuSample
 from ..core.options import RunSpec
 from ..core.result import RunResult
-from . import causes, compilation
+from . import causes, compilation, failures, profiling
 from .effects import Effects, Operator, compute_when_read, tensors
 from .timing import MIN_CALLS
-from .workload import Variants, Workload
+from .workload import Variants, Workload, dtype_of
 
 WIDE_SPREAD = 0.10
 CLOCK_CHANGE = 0.10
@@ -61,9 +61,17 @@ def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[C
 
 
 def of_numbers(workload: Workload) -> list[Caveat]:
-    """Returns a caveat if a call on a CPU meets subnormal numbers."""
-    shares = subnormal_shares(workload) if workload.device.type == "cpu" else ""
-    return [Caveat("subnormal", {"shares": shares})] if shares else []
+    """Returns caveats of numbers with which a CPU is slow: subnormal ones, and a format of 16 bits that it lacks."""
+    spec, found = workload.spec, list[Caveat]()
+    if workload.device.type != "cpu":
+        return found
+    if shares := subnormal_shares(workload):
+        found.append(Caveat("subnormal", {"shares": shares}))
+    if spec.dtype in ("float16", "bfloat16"):
+        times = profiling.float32_advantage(dtype_of(spec))
+        if times >= failures.SLOW_FORMAT:
+            found.append(Caveat("slow_format", {"dtype": spec.dtype, "times": fmt.two_digits(times)}))
+    return found
 
 
 def subnormal_shares(workload: Workload) -> str:

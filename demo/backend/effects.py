@@ -109,7 +109,7 @@ class Slot:
 class Restorer:
     """Gives each call back what an earlier one changed: inputs, and state of the model's modules."""
 
-    def __init__(self, batch: dict[str, Any]) -> None:
+    def __init__(self, batch: dict[str, object]) -> None:
         self.batch = batch
         self._leaves, self._structure = pytree.tree_flatten(batch)
         self._inputs: list[Slot] = []
@@ -244,7 +244,11 @@ class _Trace(TorchDispatchMode):
         """By a storage's address, that of the storage it is a copy of; 0 for inputs and for new numbers."""
 
     def __torch_dispatch__(
-        self, func: Operator, types: Iterable[type], args: tuple[object, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Operator,
+        types: Iterable[type],
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
     ) -> object:
         if any(kind not in PLAIN for kind in types):
             return NotImplemented  # a subclass is asked first, and calls its own operators
@@ -349,8 +353,8 @@ def _generators(model: torch.nn.Module) -> list[object]:
     return list({id(generator): generator for generator in candidates if isinstance(generator, kinds)}.values())
 
 
-def _torch_generators(own: torch.Generator | None) -> list[torch.Generator]:
-    if own is not None:
+def _torch_generators(own: object) -> list[torch.Generator]:
+    if isinstance(own, torch.Generator):
         return [own]
     on_gpu = torch.cuda.is_initialized()
     return [torch.default_generator, *(torch.cuda.default_generators if on_gpu else ())]

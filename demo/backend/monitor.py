@@ -73,6 +73,10 @@ class Observer:
         self._gpu = Nvml.of(device)
         self.begin()
 
+    def joules(self) -> float | None:
+        """Returns the energy counter of the run's GPU; None on a CPU, or if the GPU has none."""
+        return self._gpu.joules() if self._gpu else None
+
     def begin(self) -> None:
         self._start = time.perf_counter()
         self._sampled_at = -SAMPLE_SECONDS
@@ -170,6 +174,11 @@ class Nvml:
             throttle_reasons=tuple(reasons),
             foreign_processes=self._foreign_processes(),
         )
+
+    def joules(self) -> float | None:
+        """Returns the energy that the GPU has used since its driver was loaded; None without a counter."""
+        millijoules = self._ask("nvmlDeviceGetTotalEnergyConsumption")
+        return None if millijoules is None else millijoules / 1e3
 
     def _foreign_processes(self) -> int:
         """Returns how many processes on the GPU are outside this worker's process group; 0 if the driver does not tell.

@@ -10,6 +10,7 @@
 import copy
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch.utils import _pytree as pytree
@@ -27,6 +28,10 @@ SIZE_OF_ZEROS = 1e-4
 NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
 """By number format: compiled's largest allowed error in multiples of eager's (as in dynamo); a rounding's size."""
 DRAWS = "The model draws random numbers, and compiled draws its own."
+FAST_PATH = (
+    "Eager's fast path of torch.nn's attention layers answers otherwise, as with 0 in padded places: after "
+    "torch.backends.mha.set_fastpath_enabled(False) both agree."
+)
 NEAR = 1 / 20
 """Largest error of eager and of compiled for the verdict 'match', as a share of the float64 tensor's norm."""
 
@@ -190,6 +195,26 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
             return workload.exact_outputs(exact)
 
     return run
+
+
+def with_known_cause(differ: Parity, workload: Workload, compare: Callable[[object], Parity]) -> Parity:
+    """Returns a comparison with the verdict 'differ', and in its reason the cause, if it is the one known here.
+
+    With a padding mask the fast path of torch.nn's attention layers works on the unpadded places only, and gives 0 in
+    the others. The cause is told only if eager agrees with compiled without that path. `compare`: compares outputs of
+    eager with compiled's.
+    """
+    layers = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
+    if not any(isinstance(module, layers) for module in workload.model.modules()):
+        return differ
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        slow = workload.outputs(workload.model)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+    same = compare(slow).verdict == "match"
+    return replace(differ, reason=f"{differ.reason} {FAST_PATH}") if same else differ
 
 
 def _numbers(outputs: object) -> list[torch.Tensor]:

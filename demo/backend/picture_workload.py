@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from PIL import Image
@@ -107,4 +107,5 @@ class PictureWorkload(Workload):
         return self.decode(type(outputs)(**{name: tensor[:1].detach().float().cpu() for name, tensor in read.items()}))
 
     def label(self, index: int) -> str:
-        return str((self.loaded.model.config.id2label or {}).get(index, f"LABEL_{index}"))
+        labels: Any = self.loaded.model.config.id2label or {}
+        return str(labels.get(index, f"LABEL_{index}"))

@@ -13,11 +13,11 @@ import re
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
+from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.benchmark import Timer
@@ -33,7 +33,8 @@ from .workload import Workload
 
 DEVICE_CALLS, MIN_DEVICE_CALLS = 20, 3
 DEVICE_SECONDS = 1.0
-BACK_TO_BACK_SECONDS = 0.3
+BACK_TO_BACK_SECONDS = {"cuda": 1.0, "cpu": 0.3}
+"""On CUDA long enough for the driver's energy counter, which moves some ten times a second."""
 PROFILED_CALLS = 3
 """Profiled calls of eager, and of compiled. Before them comes one call that does not count: the profiler starts."""
 MARK = "worth compiling: "
@@ -72,17 +73,22 @@ def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
     return tuple(times)
 
 
-def back_to_back(call: Call, device: torch.device, wall_seconds: float) -> BackToBack:
-    """Times calls without a wait for the GPU between them. `wall_seconds`: one call's time, which sets their number."""
-    calls, wait = max(3, round(BACK_TO_BACK_SECONDS / wall_seconds)), wait_for(device)
+def back_to_back(
+    call: Call, device: torch.device, wall_seconds: float, joules: Callable[[], float | None] = lambda: None
+) -> BackToBack:
+    """Times calls without a wait for the GPU between them.
+
+    `wall_seconds`: one call's time, which sets their number. `joules` reads the GPU's energy counter.
+    """
+    calls, wait = max(3, round(BACK_TO_BACK_SECONDS[device.type] / wall_seconds)), wait_for(device)
     with garbage_collection_off():
         wait()
-        start = time.perf_counter()
+        before, start = joules(), time.perf_counter()
         for _ in range(calls):
             call()
         wait()
-        seconds = time.perf_counter() - start
-    return BackToBack(calls, seconds)
+        seconds, after = time.perf_counter() - start, joules()
+    return BackToBack(calls, seconds, None if before is None or after is None else after - before)
 
 
 def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | None = None) -> Peak:
@@ -160,7 +166,7 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
     return {name: profile_of(events, name) for name in calls}
 
 
-def _of_operators(mark: Any) -> Profile:
+def _of_operators(mark: FunctionEvent) -> Profile:
     """Returns the profile on a CPU. `mark`: the profiler's event that spans all calls of eager, or of compiled."""
     inside, times = list(mark.cpu_children), []
     for event in inside:  # grows by the operators that each one calls

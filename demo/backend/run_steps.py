@@ -39,7 +39,7 @@ from . import (
 )
 from .monitor import CoreTaken, Observer
 from .run_state import RunState
-from .workload import Variant, Variants, dtype_of
+from .workload import Variant, Variants
 
 MUCH_MEMORY = 16_000_000
 """Bytes by which memory may grow while it is timed before the run looks for tensors that each call keeps."""
@@ -256,10 +256,10 @@ class Run(RunState):
             grown = profiling.memory_in_use(workload.device) - memory_before
             if grown > MUCH_MEMORY and (each := effects.growth_per_call(variants.eager.call)):
                 self.caveats.append(Caveat("grows", {"size": fmt.size(each)}))
-        if recompiles:
-            self.set_fields(status="failed", failure=failures.recompile_failure(recompiles))
-        elif nothing := [caveat for caveat in self.caveats if caveat.key in NOTHING_DONE]:
+        if nothing := [caveat for caveat in self.caveats if caveat.key in NOTHING_DONE]:
             self.set_fields(status="failed", failure=failures.nothing_done(nothing))
+        elif recompiles:
+            self.set_fields(status="failed", failure=failures.recompile_failure(recompiles))
 
     def time_until_undisturbed(self) -> timing.Samples:
         """Times both models. A core that another program takes costs a wait, and if it stays taken, a thread.
@@ -381,7 +381,7 @@ class Run(RunState):
         with self.errors_as_caveats():
             in_use, reserved = known or profiling.peak_memory(call, device, besides)
             work = profiling.device_times(call, min(timed.wall_seconds)) if device.type == "cuda" else None
-            queue = profiling.back_to_back(call, device, timed.median_seconds)
+            queue = profiling.back_to_back(call, device, timed.median_seconds, self.observer.joules)
             self.set_part_fields(name, peak_memory_bytes=in_use, peak_reserved_bytes=reserved)
             self.set_part_fields(name, device_seconds=work, back_to_back=queue)
 
@@ -400,17 +400,19 @@ class Run(RunState):
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
         against = (self.spec.dtype, reference, shares, fault, self.effects)
-        self.set_fields(parity=(agreement := parity.compare_outputs(self.eager_outputs, again, outputs, *against)))
+        agreement = parity.compare_outputs(self.eager_outputs, again, outputs, *against)
+        if agreement.verdict == "differ":
+            with self.errors_as_caveats():
+                agreement = parity.with_known_cause(
+                    agreement, workload, lambda slow: parity.compare_outputs(slow, slow, outputs, *against)
+                )
+        self.set_fields(parity=agreement)
         if agreement.unknown:
             self.caveats.append(Caveat("not_compared", {"reason": agreement.reason}))
         elif self.effects.draws:
             self.caveats.append(Caveat("draws"))
         self.set_fields(end_to_end=workload.end_to_end(outputs))
         self.caveats += caveats.of_numbers(workload)
-        if workload.device.type == "cpu" and self.spec.dtype in ("float16", "bfloat16"):
-            times = profiling.float32_advantage(dtype_of(self.spec))
-            if times >= failures.SLOW_FORMAT:
-                self.caveats.append(Caveat("slow_format", {"dtype": self.spec.dtype, "times": fmt.two_digits(times)}))
 
     # Explain
 

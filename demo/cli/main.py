@@ -12,7 +12,7 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from typing import Any, NoReturn
 
@@ -141,7 +141,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**options, allow_abbrev=False)
         self.register("action", None, _StoreOnce)
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
         options, rest = super().parse_known_args(args, namespace)
         if rest:  # said here, the error names the help of the command and not of the whole program
             meant = fmt.did_you_mean(rest[0].partition("=")[0], self._option_string_actions)

@@ -1,7 +1,6 @@
 """The texts of the command line: progress in one line, a result in short and in full, and plain text tables."""
 
 import shutil
-import statistics
 import sys
 import textwrap
 import threading
@@ -10,6 +9,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import TextIO
+
+import numpy as np
 
 from ..core import format as fmt
 from ..core.progress import Progress
@@ -152,12 +153,13 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
     width = 2 + max((len(title) for _, title, _ in naming.variants(result)), default=0)
     for name, title, side in naming.variants(result):
         seconds = side.wall_seconds
-        low, high = fmt.latency(min(seconds)), fmt.latency(max(seconds))
-        spread = f" ± {fmt.latency(statistics.pstdev(seconds))}   {low} … {high}"
+        # Not ± a deviation: one slow call makes it larger than the median, and calls take no negative time.
+        low, *half, high = map(fmt.latency, np.quantile(seconds, [0, 0.25, 0.75, 1]))
         calls = fmt.count(len(seconds), "disturbed call" if report.disturbed else "call")
+        spread = f"half of {calls} {' … '.join(half)}, all {low} … {high}"
         if result.set_aside:  # the calls of this process are not those of the answer
-            spread, calls = "", "in the processes that count"
-        yield f"{title:<{width}}{fmt.latency(result.latencies[name]):>9}{spread}, {calls}", name
+            spread = "in the processes that count"
+        yield f"{title:<{width}}{fmt.latency(result.latencies[name]):>9}   {spread}", name
     yield report.sentence, report.kind if report.kind in ("faster", "slower") else "bold"
     if report.interval_and_basis:
         yield f"  {report.interval_and_basis}", ""

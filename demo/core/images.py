@@ -158,7 +158,7 @@ def _named_white(image: Image.Image, data: bytes) -> int | None:
     while image.format == "PNG" and (kind := data[at + 4 : at + 8]) not in (b"", b"IDAT"):
         length = int.from_bytes(data[at : at + 4])
         if kind == b"sBIT":
-            return 2 ** max(data[at + 8 : at + 8 + length], default=16) - 1
+            return (1 << max(data[at + 8 : at + 8 + length], default=16)) - 1
         at += length + 12
     return None
 

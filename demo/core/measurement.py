@@ -20,6 +20,8 @@ class BackToBack:
     calls: int
     seconds: float
     """Time from the first launch until the last result is there."""
+    joules: float | None = None
+    """Energy of the whole GPU during the calls, by its driver's counter. None: no counter (before Volta), or a CPU."""
 
 
 @dataclass(frozen=True)

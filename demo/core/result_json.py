@@ -56,6 +56,7 @@ def _variant(result: RunResult, measured: Measurement, latency: float) -> dict[s
         figures |= {"busy_share": measured.busy_share, "roofline_share": result.roofline_share(measured)}
     if run := measured.back_to_back:
         figures[f"{rate}_back_to_back"] = run.calls * batch / run.seconds
+        figures["joules_back_to_back"] = run.joules
     return figures
 
 

@@ -91,6 +91,9 @@ def calls(report: Report) -> Section | None:
         "slowest": [fmt.latency(max(side.wall_seconds)) for side in sides],
         rate: map(fmt.significant, rates),
         f"{rate}, back to back": [run and fmt.significant(run.calls * batch / run.seconds) for run in queued],
+        f"energy per {result.spec.unit}": [
+            run and run.joules and f"{run.joules / (run.calls * batch):.3g} J" for run in queued
+        ],
         "on the GPU": [seconds and fmt.latency(seconds) for seconds in clocks],
     }
     facts = _processes(result)

@@ -252,10 +252,14 @@ def loading_lines(package: Path) -> str:
 
 def change(spec: RunSpec) -> str:
     """Returns the lines to add to a user's own code that has a `model`, such as 'model = torch.compile(model)'."""
-    lines = _compile_lines(spec, "model", "()")
+    lines: list[str] = []
     if spec.freezing:
-        lines = f"torch._inductor.config.freezing = True  # call the model under torch.no_grad(){lines}"
-    return lines.strip()
+        lines.append("torch._inductor.config.freezing = True  # call the model under torch.no_grad()")
+    if spec.dynamic == "on":  # as in demo/backend/torch_settings.py
+        lines.append("torch.fx.experimental._config.use_duck_shape = False  # else equal sizes must stay equal")
+    if spec.task == TEXT_GENERATION and spec.compiler == "jit":
+        lines.append("# Call the model once in eager with its StaticCache before: that lays the cache out.")
+    return "\n".join([*lines, _compile_lines(spec, "model", "()").strip()])
 
 
 def _compile_lines(spec: RunSpec, compiled: str, arguments: str) -> str:

@@ -17,6 +17,7 @@ CPU = torch.device("cpu")
 def nvml(**answers: Any) -> SimpleNamespace:
     """A module with NVML's names; a question without an answer raises, as on a GPU that does not support it."""
     questions = ["ClockInfo", "MaxClockInfo", "CurrentClocksThrottleReasons", "ComputeRunningProcesses"]
+    questions.append("TotalEnergyConsumption")
     bits = ["SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown"]
     names: dict[str, Any] = {f"nvmlDeviceGet{name}": Mock(side_effect=RuntimeError) for name in questions}
     names |= {f"nvmlDeviceGet{name}": Mock(return_value=answer) for name, answer in answers.items()}
@@ -32,6 +33,11 @@ def test_the_drivers_answers_become_a_sample() -> None:
 
 def test_a_driver_without_answers_is_no_failure() -> None:
     assert monitor.Nvml(nvml(), None).sample() == GpuSample(None, None)
+    assert monitor.Nvml(nvml(), None).joules() is None
+
+
+def test_the_energy_counter_is_read_in_joules() -> None:
+    assert monitor.Nvml(nvml(TotalEnergyConsumption=1_500), None).joules() == 1.5
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -292,3 +293,25 @@ def test_integers_booleans_and_bytes_are_compared_exactly(eager: torch.Tensor, w
     found = compare([BASE, eager], [BASE, wrong])
     assert found.verdict == "differ" and found.reason.endswith("differ from eager's: 6.")
     assert compare(eager, wrong, again=wrong).verdict == "not comparable"
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["agrees without the fast path", "differs all the same"])
+def test_the_fast_path_is_named_only_if_eager_agrees_without_it(known: bool) -> None:
+    """With a mask the fast path gives 0 in padded places, which no compiled model does."""
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+        model, x = torch.nn.TransformerEncoder(layer, 1).eval(), torch.randn(2, 4, 8)
+        padded = torch.tensor([[False] * 4, [False, False, True, True]])
+        workload: Any = SimpleNamespace(model=model, outputs=lambda model: model(x, src_key_padding_mask=padded))
+        eager = workload.outputs(model)
+        torch.backends.mha.set_fastpath_enabled(False)
+        compiled = workload.outputs(model) + (0.0 if known else 1.0)
+        torch.backends.mha.set_fastpath_enabled(True)
+        more = ("float32", lambda share: eager)
+        differ = parity.compare_outputs(eager, eager, compiled, *more)
+        found = parity.with_known_cause(
+            differ, workload, lambda slow: parity.compare_outputs(slow, slow, compiled, *more)
+        )
+    assert (differ.verdict, found.verdict) == ("differ", "differ")
+    assert (parity.FAST_PATH in found.reason) is known

@@ -146,7 +146,13 @@ def test_events_count_the_work_and_not_the_launches(fake: FakeCuda) -> None:
 
 def test_calls_back_to_back_wait_once(fake: FakeCuda) -> None:
     found = profiling.back_to_back(lambda: fake.run(1e-3), GPU, 1e-3)
-    assert found.calls == 300 and found.seconds == pytest.approx(0.3, rel=1e-3)
+    assert found.calls == 1000 and found.seconds == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(("readings", "energy"), [((500.0, 530.5), 30.5), ((None, None), None)])
+def test_energy_is_what_the_counter_moved(readings: tuple[float | None, ...], energy: float | None, fake) -> None:
+    counter = iter(readings)
+    assert profiling.back_to_back(lambda: fake.run(1e-3), GPU, 1e-3, lambda: next(counter)).joules == energy
 
 
 def test_the_copy_rate_is_not_that_of_launches(fake: FakeCuda, monkeypatch) -> None:

@@ -19,6 +19,7 @@ from support.samples import ok_result
 from transformers.modeling_outputs import ImageClassifierOutput
 
 from demo.backend import (
+    caveats,
     compile_model,
     first_call,
     messages,
@@ -362,6 +363,9 @@ def test_a_recompile_while_timing_makes_the_figures_void(loaded: list[Tiny], mon
     assert result.status == "failed" and "void" in result.failure.message
     assert result.compilation.recompiles_while_timing > 0
     assert result.speedup.verdict == "unsure"
+
+    monkeypatch.setattr(caveats, "of_calls", lambda *given: [Caveat("same_tensor", {"variant": "eager"})])
+    assert "Nothing was computed" in result_of().failure.message  # which matters more
 
 
 def test_a_compiled_model_that_answers_otherwise_is_found_out(monkeypatch) -> None:

@@ -10,7 +10,7 @@ from support.samples import ENVIRONMENT, failed_result, measurement, ok_result
 from demo.core import catalog
 from demo.core.options import TEXT_GENERATION, RunSpec
 from demo.core.result import RunResult
-from demo.runs.forecast import Forecast, SweepForecast, forecast, forecast_sweep, memory_doubt, on_this_machine
+from demo.runs.forecast import Forecast, SweepForecast, forecast_run, forecast_sweep, memory_doubt, on_this_machine
 
 VIT = catalog.find("google/vit-base-patch16-224")
 CPU_SPEC = RunSpec("shapes-vit", "image-classification", device="cpu")
@@ -20,8 +20,8 @@ def test_the_median_of_the_newest_runs_of_the_same_counts() -> None:
     took = [ok_result(elapsed_seconds=seconds) for seconds in (10, 90, 12, 11, 13, 999)]
     other = ok_result(spec=dataclasses.replace(CPU_SPEC, batch_size=4), elapsed_seconds=1)
     earlier = [other, *took, failed_result(spec=CPU_SPEC)]
-    assert forecast(CPU_SPEC, None, earlier) == Forecast(12, 5)
-    assert forecast(dataclasses.replace(CPU_SPEC, repeats=5), None, earlier) == Forecast(5 * 12, 5)
+    assert forecast_run(CPU_SPEC, None, earlier) == Forecast(12, 5)
+    assert forecast_run(dataclasses.replace(CPU_SPEC, repeats=5), None, earlier) == Forecast(5 * 12, 5)
 
 
 GB = 10**9
@@ -82,7 +82,7 @@ def test_without_a_run_the_weights_alone_tell(dtype: str, memory: int | None, do
     "more", [{"batch_size": 16}, {"protocol": "as published"}, {"iterations": 500}, {"repeats": 3}], ids=repr
 )
 def test_a_rough_estimate_grows_with_what_is_asked(more: dict) -> None:
-    usual, larger = (forecast(RunSpec(VIT.id, VIT.task, device="cpu", **asked), VIT, []) for asked in ({}, more))
+    usual, larger = (forecast_run(RunSpec(VIT.id, VIT.task, device="cpu", **asked), VIT, []) for asked in ({}, more))
     assert usual is not None and larger is not None and usual.runs == 0
     assert larger.seconds > 1.5 * usual.seconds
 
@@ -91,7 +91,7 @@ def test_a_half_format_on_a_gpu_waits_for_float64() -> None:
     """It computes float64 at a thirty-second of float32's rate: half a minute for a large model at batch 16 on a T4."""
     large = catalog.find("facebook/convnext-large-224")
     single, half = (
-        forecast(RunSpec(large.id, large.task, 16, device="cuda", dtype=dtype), large, [])
+        forecast_run(RunSpec(large.id, large.task, 16, device="cuda", dtype=dtype), large, [])
         for dtype in ("float32", "float16")
     )
     assert single is not None and half is not None and 15 < half.seconds - single.seconds < 60
@@ -109,12 +109,12 @@ def test_a_half_format_on_a_gpu_waits_for_float64() -> None:
 def test_the_rough_estimate_is_of_the_order_seen_on_two_cores(name: str, seconds: float) -> None:
     checkpoint = catalog.find(name)
     prompt = "The picture" if checkpoint.task == TEXT_GENERATION else ""
-    expected = forecast(RunSpec(name, checkpoint.task, device="cpu", prompt=prompt), checkpoint, [])
+    expected = forecast_run(RunSpec(name, checkpoint.task, device="cpu", prompt=prompt), checkpoint, [])
     assert expected is not None and seconds / 2.5 < expected.seconds < 2.5 * seconds
 
 
 def test_failures_and_other_machines_teach_nothing() -> None:
-    assert forecast(CPU_SPEC, None, [failed_result(spec=CPU_SPEC)]) is None
+    assert forecast_run(CPU_SPEC, None, [failed_result(spec=CPU_SPEC)]) is None
     here, there = ok_result(), ok_result(environment=dataclasses.replace(ENVIRONMENT, device_name="Another CPU"))
     assert on_this_machine([here, there, ok_result(environment=None)], samples.MACHINE, "cpu") == [here]
     assert on_this_machine([here], samples.MACHINE, "cuda") == []
@@ -123,11 +123,11 @@ def test_failures_and_other_machines_teach_nothing() -> None:
 def test_a_sweep_takes_as_long_as_its_runs() -> None:
     specs = [dataclasses.replace(CPU_SPEC, batch_size=size) for size in (1, 2, 8)]
     earlier = [ok_result(spec=spec, elapsed_seconds=seconds) for spec, seconds in zip(specs, (20, 30), strict=False)]
-    rough = forecast(specs[2], catalog.find("shapes-vit"), [])
+    rough = forecast_run(specs[2], catalog.find("shapes-vit"), [])
     assert forecast_sweep(specs, earlier, samples.MACHINE) == SweepForecast(3, pytest.approx(50 + rough.seconds), 1)
     unknown = [RunSpec("somebody/model", "image-classification", device="cpu")]
     assert forecast_sweep(unknown, [], samples.MACHINE).guessed == 1
 
 
 def test_none_before_the_machine_is_known():
-    assert forecast(RunSpec(VIT.id, VIT.task), VIT, []) is None
+    assert forecast_run(RunSpec(VIT.id, VIT.task), VIT, []) is None

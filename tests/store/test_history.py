@@ -1,5 +1,6 @@
 import contextlib
 import dataclasses
+import itertools
 import multiprocessing
 import os
 import sqlite3
@@ -7,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings, strategies as st
 from support.samples import failed_result, measurement, ok_result
 
 from demo.core.caveat import note
@@ -68,6 +70,27 @@ def test_an_impossible_folder_is_an_error_with_the_way_out(folder: str, tmp_path
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(HistoryError, match=f"set {FOLDER_VARIABLE}"):
         History(tmp_path / folder / "history.sqlite3").append(ok_result())
+
+
+def test_a_file_damaged_anywhere_still_takes_a_result(tmp_path) -> None:
+    whole = History(tmp_path / "whole.sqlite3")
+    for number in range(12):
+        whole.append(ok_result(id=f"run {number}"))
+    with contextlib.closing(sqlite3.connect(whole.path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = whole.path.read_bytes()
+    files = itertools.count()
+
+    @given(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=200), st.booleans())
+    @settings(max_examples=80, derandomize=True)
+    def damaged(place: float, damage: bytes, cut: bool) -> None:
+        at = int(place * len(content))
+        history = History(tmp_path / f"{next(files)}.sqlite3")
+        history.path.write_bytes(content[:at] + damage + (b"" if cut else content[at + len(damage) :]))
+        history.append(ok_result(id="new"))
+        assert "new" in ids(history)
+
+    damaged()
 
 
 def test_a_name_that_is_not_unicode_does_not_lose_the_result(history: History) -> None:

@@ -119,7 +119,7 @@ def on_gpu(seconds: float, device_seconds: float, peak: int, rate: float) -> Mea
         measurement(seconds, peak=peak),
         device_seconds=(device_seconds,) * 20,
         peak_reserved_bytes=round(peak * 1.2),
-        back_to_back=BackToBack(200, 200 / rate),
+        back_to_back=BackToBack(200, 200 / rate, 9 * 200 / rate),
         profile=Profile(
             round(seconds * 3e4),
             device_seconds,

@@ -11,7 +11,7 @@ from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 from markupsafe import Markup
 
-from ...core import catalog, format as fmt, hub, limits
+from ...core import catalog, format as fmt, hub, images, limits
 from ...core.catalog import Checkpoint, scenes
 from ...core.options import OPTION_GROUPS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, unused_options
 from ...core.outputs import ImageInfo
@@ -158,11 +158,22 @@ def picture_for(checkpoint: str | None, image: FileDescription | None) -> object
 
 
 def picture_note(checkpoint: str | None, image: FileDescription | None) -> tuple[object, object]:
-    """Returns updates of a note and a button, visible only if a model that knows drawn shapes gets another picture."""
-    entry = catalog.find((checkpoint or "").strip())
-    if entry is None or not image or entry.task == TEXT_GENERATION:
-        return gr.update(visible=False), gr.update(visible=False)
-    beyond = catalog.is_beyond(entry.id, _checksum(uploaded_file(image)))
+    """Returns updates of a note on the picture and a button to choose a model for photographs.
+
+    The note says why the picture cannot be read, or that a model that knows drawn shapes gets another picture: only
+    then the button is visible, too.
+    """
+    entry, hidden = catalog.find((checkpoint or "").strip()), gr.update(visible=False)
+    if not image or (entry is not None and entry.task == TEXT_GENERATION):
+        return hidden, hidden
+    file = uploaded_file(image)
+    try:
+        images.decode(file)
+    except BadInput as refusal:
+        return gr.update(value=escape_markdown(str(refusal)), visible=True), hidden
+    if entry is None:
+        return hidden, hidden
+    beyond = catalog.is_beyond(entry.id, _checksum(file))
     note = f"{entry.id} knows drawn shapes only: on this picture its predictions would mean nothing."
     other = catalog.find(BY_NAME[entry.task].published)
     words = f"Use {naming.short(other.id)}, for photographs ({weights_source(other)})" if other is not None else ""

@@ -11,6 +11,7 @@ from gradio.components import Component
 
 from ...core import catalog, format as fmt
 from ...core.base64_images import decode_preview
+from ...core.codec import JsonObject
 from ...core.outputs import ImageInfo, Predictions
 from ...core.result import RunResult
 from ...core.result_json import to_json
@@ -192,7 +193,7 @@ def code_to_copy(**settings: Any) -> gr.Code:
 
 # ---- predictions
 
-Values = dict[Block, dict[str, Any]]
+Values = dict[Block, JsonObject]
 """The properties to set, such as "value", by component."""
 
 

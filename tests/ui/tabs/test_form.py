@@ -98,6 +98,14 @@ def test_a_photograph_for_a_model_of_drawn_shapes_has_a_note(checkpoint: str, vi
     assert note["visible"] is button["visible"] is visible
 
 
+@pytest.mark.parametrize("checkpoint", ["shapes-vit", "someone/model"])
+def test_a_picture_that_cannot_be_read_is_told_before_run(checkpoint: str, tmp_path) -> None:
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no picture")
+    note, button = form.picture_note(checkpoint, {"path": form.servable(broken)})
+    assert "cannot be read as a picture" in note["value"] and note["visible"] and not button["visible"]
+
+
 def test_a_press_chooses_a_model_for_photographs(page: Page) -> None:
     chosen = press(page, page.run_tab.form.for_photographs, "image-segmentation")
     assert not catalog.find(chosen).bundled and catalog.find(chosen).task == "image-segmentation"
