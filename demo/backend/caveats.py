@@ -30,7 +30,7 @@ SUBNORMAL_SHARE, SAMPLE = 0.001, 10_000
 """Least share of subnormal numbers for a caveat, and most numbers of each tensor that are looked at."""
 NEON = 128 if platform.machine() in ("aarch64", "arm64") else 0
 VECTOR_BITS = {"AVX512": 512, "AVX2": 256, "NO AVX": 0, "DEFAULT": NEON}
-"""Bits of the vectors of torch's own kernels, by torch's name for them. Of other names, as SVE256, at least 1."""
+"""Bits of a vector in torch's own kernels, by torch's name of the instructions. Other names, as SVE256, count as 1."""
 MULTIPROCESSORS = 68
 """Fewest multiprocessors of a GPU on which inductor tries kernels for matrix products: its `is_big_gpu`."""
 LOW_CLOCK = 0.75

@@ -38,9 +38,9 @@ def use_empty_cache(folder: Path) -> None:
 def remove_unfinished(folder: Path) -> tuple[set[str], int]:
     """Removes unfinished libraries and damaged JSON from `folder`, inductor's cache.
 
-    Returns the names of all files that remain, with those of their folders, since Triton names a kernel's folder by its
-    hash, and the number of files removed. A locked library stays: another process
-    is linking it. Of the other files, damaged ones are found when a compile fails: see `heal`.
+    Returns the names of all files that remain and of their folders (Triton names a kernel's folder by its hash), and
+    the number of files removed. A locked library stays, because another process is linking it. Damaged files of other
+    kinds are found when a compile fails: see `heal`.
     """
     files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
     removed = 0

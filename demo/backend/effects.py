@@ -241,7 +241,7 @@ class _Trace(TorchDispatchMode):
         self.seeds = count(seed)
         self.drew = self.computed = False
         self._origins: dict[int, int] = {tensor.untyped_storage().data_ptr(): 0 for tensor in inputs}
-        """By a storage's address, that of the storage it is a copy of; 0 for inputs and for new numbers."""
+        """Maps a storage's address to that of the storage it was copied from; to 0 for inputs and for new numbers."""
 
     def __torch_dispatch__(
         self,
@@ -414,7 +414,7 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _mark(weight: torch.Tensor) -> tuple[object, ...]:
-    """Returns what differs after a weight was written to, also through `.data`, or was replaced."""
+    """Returns marks that change when the weight is written to, also through `.data`, or replaced."""
     total = ""
     with suppress(RuntimeError), torch.no_grad():  # no sums of this format
         total = str(weight.sum().item())

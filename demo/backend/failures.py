@@ -88,7 +88,7 @@ def _remedy(phase: str, spec: RunSpec, error: BaseException, text: str) -> tuple
 
 
 def _cannot_be_it(error: BaseException, halves: bool) -> set[str]:
-    """Returns the options that did not cause the failed compile. `halves`: whether a format of 16 bits may have."""
+    """Returns the options that did not cause the failed compile. `halves`: whether a 16-bit number format may have."""
     others = set() if halves else {"dtype"}
     if isinstance(error, Unsupported | UserError):  # with fullgraph also for what breaks a graph without it
         return others | NOT_TRACED

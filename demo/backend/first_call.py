@@ -3,7 +3,7 @@
 Before, a run has filled the compile cache or built an AOTInductor package. Not timed: importing torch, and loading the
 eager model and the GPU's libraries. The system still has the files in memory, so the time of a disk is not included.
 
-The process reads the arguments of `measure` as a line of JSON, and prints what `measure` returns.
+The process reads the arguments of `measure_first_call` as a line of JSON, and prints what that returns.
 """
 
 import json

@@ -41,10 +41,10 @@ MAX_LABEL = 200
 MAX_ENTRIES = 100_000
 """Most entries of a list or an object in a config. For comparison: ImageNet-21k has 21,843 labels."""
 MAX_LAYERS = 200
-"""For comparison: Llama 3.1 405B has 126. A model of 1,000 layers takes a minute and 2 GB to be counted."""
+"""The most layers of a model: Llama 3.1 405B has 126. To count one of 1,000 layers takes a minute and 2 GB."""
 LAYER_COUNTS = "layers?$|depths?$"
 MAX_NUMBERS = {"label|classes": MAX_ENTRIES, LAYER_COUNTS: MAX_LAYERS, "^rope_theta$": 10**12, "": 10_000_000}
-"""Largest whole numbers allowed in a config. The first key, a regular expression, that finds a number's name counts."""
+"""The largest whole numbers allowed in a config, by a regular expression for the name. The first match counts."""
 MAX_TENSORS = 20_000
 """Most weight tensors of a model. For comparison: the largest vision models have about 2,000."""
 SAFETENSORS_HEADER = 100_000_000

@@ -122,7 +122,10 @@ class Observer:
             self._readings.popleft()
 
     def _host_taken(self, seconds: float) -> float | None:
-        """Returns the share of the last `seconds` that the host was taken from a GPU run; None if not known."""
+        """Returns the share of the last `seconds` in which a GPU run's main thread was kept from running.
+
+        None on a CPU, and if it is not known.
+        """
         if self._on_cpu or seconds < MIN_SECONDS:
             return None
         before, self._host = self._host, host_reading()

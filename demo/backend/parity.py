@@ -26,7 +26,7 @@ TOLERANCE = 1e-3
 SIZE_OF_ZEROS = 1e-4
 """Assumed size of a tensor of zeros, so that its tolerance is about one rounding of float32."""
 NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
-"""By number format: compiled's largest allowed error in multiples of eager's (as in dynamo); a rounding's size."""
+"""By number format: how many times eager's error compiled's may be, as in dynamo's tests, and a rounding's size."""
 DRAWS = "The model draws random numbers, and compiled draws its own."
 FAST_PATH = (
     "Eager's fast path of torch.nn's attention layers answers otherwise, as with 0 in padded places: after "

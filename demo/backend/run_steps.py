@@ -320,7 +320,10 @@ class Run(RunState):
         return samples
 
     def time_as_published(self, threads: int) -> timing.Samples:
-        """Times all eager, then all compiled calls, as the Transformers guide. `threads`: see `time_interleaved`."""
+        """Times all eager calls, then all compiled ones, as the Transformers guide does.
+
+        `threads`: see `time_interleaved`.
+        """
         samples = timing.Samples(1)
 
         def between_calls(times: list[float]) -> None:

@@ -333,7 +333,7 @@ def time_fixed_count(
 
 
 def time_alone(call: Call, clock: Clock, spec: RunSpec) -> list[float]:
-    """Returns the seconds of calls that take half of the timing's time, of `MIN_CALLS` calls or more."""
+    """Returns the seconds of as many calls as fill half of the spec's time for timing, but at least `MIN_CALLS`."""
     seconds = median_of_few(call, clock)
     calls = spec.iterations or min(Plan.max_calls, round(spec.max_seconds / 2 / seconds))
     return time_fixed_count(call, clock, max(MIN_CALLS, calls))

@@ -37,7 +37,10 @@ class Spread:
     """Degrees of freedom of `deviation`; None if it is exact."""
 
     def after(self, deviation: float, freedom: float) -> "Spread":
-        """Returns the spread with what repeated runs on this machine showed: `deviation` with degrees of `freedom`."""
+        """Returns the spread that also counts what repeated runs on this machine showed.
+
+        `deviation` is their standard deviation, `freedom` its degrees of freedom.
+        """
         if self.freedom is None:
             return self
         mean = stats.moderated_variance(deviation**2, freedom, self.deviation**2, self.freedom)

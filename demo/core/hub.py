@@ -73,7 +73,7 @@ def _cause(address: str, reason: object) -> Trouble:
 
 
 def _through_proxy(address: str, fails: str) -> Trouble | None:
-    """Returns the trouble with the proxy that requests to the address go through; None if they go through none."""
+    """Returns the trouble that the proxy `fails`, such as "asks for a login"; None if the address needs no proxy."""
     parts = urlsplit(address)
     if parts.scheme not in urllib.request.getproxies() or urllib.request.proxy_bypass(parts.hostname or ""):
         return None

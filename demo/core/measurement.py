@@ -246,7 +246,10 @@ class Compilation:
 
     @property
     def own_start(self) -> str:
-        """The key of `known_costs` for this run's own first call; of a 'partly' that is left out the nearest above."""
+        """The key of `known_costs` for this run's own first call.
+
+        If `known_costs` leaves out 'partly', the nearest state that takes at least as long.
+        """
         known = self.known_costs
         if self._own_state in known:
             return self._own_state

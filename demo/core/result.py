@@ -30,7 +30,8 @@ from .stats import Duration, Interval
 SCHEMA_VERSION = 3
 FIRST_TOKEN = "first_token"
 HOST_TAKEN = 0.05
-"""Share of the timing: a main thread that is kept from running for more makes eager slower by as much on a GPU."""
+"""From this share of the timing, in which the main thread was kept from running, a GPU run has a caveat: eager, whose
+kernels this thread launches one by one, was slower by as much."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """How a run ended. 'interrupted' means that the program ended before the run did."""
 
@@ -275,7 +276,7 @@ class RunResult:
         return around + calls[0], around + calls[1]
 
     def with_note(self, sentence: str) -> "RunResult":
-        """Returns the result with one more caveat, without names of this machine's folders."""
+        """Returns the result with `sentence` as one more caveat, in which this machine's folders are not named."""
         return replace(self, caveats=(*self.caveats, note(sentence).redact()))
 
     @property

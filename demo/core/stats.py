@@ -308,7 +308,7 @@ def quotient(first: Interval, second: Interval) -> Interval:
     """Returns `first` over `second` for two independent ratios.
 
     The interval is that of Zou and Donner (2008): how far each ratio reaches on either side, on the logarithmic scale,
-    is squared and added. An interval of `second` that reaches 0 gives one that reaches infinity.
+    is squared and added. If `second` reaches down to 0, the quotient reaches up to infinity.
     """
     below = math.hypot(math.log(first.ratio / first.low), math.log(second.high / second.ratio))
     reach = math.log(second.ratio / second.low) if second.low > 0 else math.inf
@@ -329,8 +329,7 @@ class Duration:
 def pooled_duration(runs: Sequence[float], deviation: float, freedom: float) -> Duration:
     """Returns the geometric mean of the seconds of at least one run, with an interval that holds for a rerun.
 
-    `deviation` and `freedom` are those of `rerun_ratio`, which pools the runs: each is a process without an error of
-    its own.
+    `runs`: one duration of each process, taken as exact. `deviation` and `freedom`: see `rerun_ratio`.
     """
     pooled = rerun_ratio([Interval(seconds, seconds, seconds) for seconds in runs], deviation, freedom)
     return Duration(pooled.ratio, pooled.low, pooled.high)

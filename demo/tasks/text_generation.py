@@ -7,7 +7,7 @@ from ..core.outputs import Predictions
 from .task import Settings, Task
 
 SAME_TOKENS = 8
-"""Two runs' texts agree if so many tokens at their start do. One rounding in float16 may change the rest."""
+"""Two texts agree if their first 8 tokens are equal. One rounding in float16 may change all that follows."""
 
 
 def same_tokens(first: Sequence[int], second: Sequence[int]) -> int:

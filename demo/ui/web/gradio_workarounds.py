@@ -86,8 +86,8 @@ def refuse_addresses() -> None:
 
 MOST_SESSIONS = 2000
 MOST_UNREAD_OF_A_CLIENT = 60
-"""The most sessions of one client that nobody reads. A page reads as soon as it has joined. 50 visitors may share the
-address of a proxy."""
+"""The most sessions of one address whose messages nobody reads. An open page reads them at once, so those that pile up
+are of closed pages and of calls. 60, because 50 visitors may come through one proxy."""
 CLOSED_SECONDS = 2.0
 """A page counts as closed if its stream of messages broke off and no new stream is opened within this time."""
 
