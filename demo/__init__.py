@@ -10,8 +10,7 @@ if sys.platform == "win32":  # before anything imports fcntl
     sys.exit("Worth Compiling? runs on Linux and macOS. On Windows use WSL: https://learn.microsoft.com/windows/wsl.")
 
 if TYPE_CHECKING:
-    from .core.options import BadInput
-    from .library import Answer, BestAnswer, PaysAfter, best, measure
+    from .library import Answer, BadInput, BestAnswer, PaysAfter, best, measure
 
 __all__ = ["Answer", "BadInput", "BestAnswer", "PaysAfter", "best", "measure"]
 

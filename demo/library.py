@@ -32,6 +32,7 @@ from .sweep.best_table import BestTable, Way
 from .sweep.best_way import MINUTES, SEARCH_OPTIONS, Search
 from .sweep.run_grid import Done, Timing
 
+__all__ = ["Answer", "BadInput", "BestAnswer", "PaysAfter", "best", "measure"]
 LOADER = '''"""Loads a module that was in another process's memory."""
 
 import pickle

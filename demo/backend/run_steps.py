@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal
 
 import torch
 from torch._inductor.runtime.cache_dir_utils import cache_dir
@@ -39,7 +39,7 @@ from . import (
 )
 from .monitor import CoreTaken, Observer
 from .run_state import RunState
-from .workload import Variant, Variants
+from .workload import Variant, Variants, refuse_call
 
 MUCH_MEMORY = 16_000_000
 """Bytes by which memory may grow while it is timed before the run looks for tensors that each call keeps."""
@@ -128,8 +128,7 @@ class Run(RunState):
         self.set_part_fields("environment", threads=threads)
         machine = self.result.environment
         if machine is not None and machine.gave_way:
-            busy = machine.cpu_count - free_cores
-            counts = {"busy": busy, "cores": machine.cpu_count, "threads": threads}
+            counts = {"busy": machine.cpu_count - free_cores, "cores": machine.cpu_count, "threads": threads}
             self.caveats.append(Caveat("busy_cores", {**counts}))
 
     # Warm up and compile
@@ -313,17 +312,14 @@ class Run(RunState):
         self.compiled_outputs = self.workload.outputs(variants.compiled.model)
         self.first_compilation = self.compilation()
         # Nothing may hold the compiled model: with its last reference go its weights, code and CUDA graphs.
-        gone = replace(variants.compiled, call=variants.eager.call, model=_dropped)
+        gone = replace(variants.compiled, call=variants.eager.call, model=refuse_call)
         self.variants = variants = replace(variants, compiled=gone)
         compilation.reset_compiler()
         samples.eager = timing.time_alone(variants.eager.call, self.workload.clock, self.spec)
         return samples
 
     def time_as_published(self, threads: int) -> timing.Samples:
-        """Times all eager calls, then all compiled ones, as the Transformers guide does.
-
-        `threads`: see `time_interleaved`.
-        """
+        """Times all eager, then all compiled calls, as the Transformers guide. `threads`: as in `time_interleaved`."""
         samples = timing.Samples(1)
 
         def between_calls(times: list[float]) -> None:
@@ -451,7 +447,3 @@ class Run(RunState):
         with self.errors_as_caveats(f"The first call from {source} could not be measured"):
             warm = first_call.measure_elsewhere(spec, self.job.seen_file, self.package)
             self.set_part_fields("compilation", warm=warm)
-
-
-def _dropped(**_: object) -> NoReturn:
-    raise RuntimeError("the compiled model was dropped after its timing")

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.utils import _pytree as pytree
@@ -32,6 +32,11 @@ def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torc
     moved = tensor.detach().to(device, dtype_of(spec) if tensor.is_floating_point() else None)
     channels_last = spec.channels_last and moved.dim() == 4
     return moved.contiguous(memory_format=torch.channels_last) if channels_last else moved
+
+
+def refuse_call(**_: object) -> NoReturn:
+    """Stands in for a compiled model that was dropped to free its memory."""
+    raise RuntimeError("The compiled model was dropped after its timing.")
 
 
 @dataclass(frozen=True)

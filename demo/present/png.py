@@ -91,8 +91,8 @@ def _bars(report: Report, pen: ImageDraw.ImageDraw) -> None:
 # ---- the race
 
 RACE_WIDTH, RACE_HEIGHT = 1440, 900
-_LEFT, _RIGHT, _TOP, _GROUND = 32, 1408, 182, 630
-"""Edges of the plot in pixels; `_GROUND` is the lower one."""
+RACE_LEFT, RACE_RIGHT, RACE_TOP, RACE_GROUND = 32, 1408, 182, 630
+"""Edges of the plot in pixels; `RACE_GROUND` is the lower one."""
 ROW = 48
 """Height of a line of text in pixels."""
 DASH = 14
@@ -107,33 +107,35 @@ def race_at_rest(report: Report) -> bytes:
         raise BadInput(race.NO_RACE)
     end = race.horizon(lines)
     most = max(line.work(end) for line in lines)
-    rows = [_GROUND + ROW * number for number in range(2, 2 + len(lines))]
+    rows = [RACE_GROUND + ROW * number for number in range(2, 2 + len(lines))]
     image = Image.new("RGB", (OVERSAMPLE * RACE_WIDTH, OVERSAMPLE * RACE_HEIGHT), PAGE_PAPER)
     pen = ImageDraw.Draw(image)
 
     def place(seconds: float, calls: float) -> tuple[float, float]:
-        return _LEFT + (_RIGHT - _LEFT) * min(seconds, end) / end, _GROUND - (_GROUND - _TOP) * calls / most
+        return RACE_LEFT + (RACE_RIGHT - RACE_LEFT) * min(seconds, end) / end, RACE_GROUND - (
+            RACE_GROUND - RACE_TOP
+        ) * calls / most
 
-    _stroke(pen, [(_LEFT, _GROUND), (_RIGHT, _GROUND)], PAGE_LINE, 2)
+    _stroke(pen, [(RACE_LEFT, RACE_GROUND), (RACE_RIGHT, RACE_GROUND)], PAGE_LINE, 2)
     for line, row in zip(lines, rows, strict=True):
         colour, dashed = (EAGER if line.kind == "eager" else COMPILED), line.kind.endswith("kept")
         _stroke(pen, [place(0, 0), place(line.first, 0), place(end, line.work(end))], colour, 5, dashed)
-        _stroke(pen, [(_LEFT, row - 9), (_LEFT + 46, row - 9)], colour, 5, dashed)
+        _stroke(pen, [(RACE_LEFT, row - 9), (RACE_LEFT + 46, row - 9)], colour, 5, dashed)
         if line.crossing is not None:
             low, at, high = (place(seconds, lines[0].work(min(seconds, end))) for seconds in line.crossing)
             _stroke(pen, [low, high], colour, 12)
-            _stroke(pen, [at, (at[0], _GROUND)], PAGE_LINE, 2)
+            _stroke(pen, [at, (at[0], RACE_GROUND)], PAGE_LINE, 2)
             pen.circle((OVERSAMPLE * at[0], OVERSAMPLE * at[1]), OVERSAMPLE * 9, PAGE_PAPER, PAGE_INK, OVERSAMPLE * 3)
     image = image.resize((RACE_WIDTH, RACE_HEIGHT), Image.Resampling.LANCZOS)
     pen = ImageDraw.Draw(image)
-    _write(pen, (_LEFT, 78), fmt.capital(report.answer), 64, _RIGHT, bold=True)
-    _write(pen, (_LEFT, 120), f"{report.pays} · {report.interval_and_basis}", 26, _RIGHT, colour=PAGE_MUTED)
-    _write(pen, (_LEFT, _TOP - 22), race.TITLE, 24, _RIGHT, colour=PAGE_MUTED)
-    _write(pen, (_LEFT, _GROUND + 34), "0 s", 24, _RIGHT, colour=PAGE_MUTED)
-    pen.text((_RIGHT, _GROUND + 34), fmt.rounded_duration(end), PAGE_MUTED, font_for(24), "rs")
+    _write(pen, (RACE_LEFT, 78), fmt.capital(report.answer), 64, RACE_RIGHT, bold=True)
+    _write(pen, (RACE_LEFT, 120), f"{report.pays} · {report.interval_and_basis}", 26, RACE_RIGHT, colour=PAGE_MUTED)
+    _write(pen, (RACE_LEFT, RACE_TOP - 22), race.TITLE, 24, RACE_RIGHT, colour=PAGE_MUTED)
+    _write(pen, (RACE_LEFT, RACE_GROUND + 34), "0 s", 24, RACE_RIGHT, colour=PAGE_MUTED)
+    pen.text((RACE_RIGHT, RACE_GROUND + 34), fmt.rounded_duration(end), PAGE_MUTED, font_for(24), "rs")
     for line, row in zip(lines, rows, strict=True):
-        _write(pen, (_LEFT + 64, row), f"{line.name}: {line.words}", 30, _RIGHT)
-    _write(pen, (_LEFT, RACE_HEIGHT - 24), report.source, 24, _RIGHT, colour=PAGE_MUTED)
+        _write(pen, (RACE_LEFT + 64, row), f"{line.name}: {line.words}", 30, RACE_RIGHT)
+    _write(pen, (RACE_LEFT, RACE_HEIGHT - 24), report.source, 24, RACE_RIGHT, colour=PAGE_MUTED)
     return _encode(image)
 
 

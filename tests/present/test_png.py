@@ -65,7 +65,9 @@ def test_the_race_at_rest_shows_who_leads(share: float, eager_leads: bool) -> No
     report = Report(result)
     lines = report.race
     at = share * lines[1].crossing[1] / race.horizon(lines)
-    column = pixels(png.race_at_rest(report))[: png.GROUND + 5, png.LEFT + round(at * (png.RIGHT - png.LEFT))]
+    column = pixels(png.race_at_rest(report))[
+        : png.RACE_GROUND + 5, png.RACE_LEFT + round(at * (png.RACE_RIGHT - png.RACE_LEFT))
+    ]
 
     def height(colour: str) -> int:
         """Of its highest pixel, in pixels from above."""

@@ -258,16 +258,16 @@ def misplaced_marks(loaded: models.LoadedModel, ids: list[int]) -> list[Caveat]:
     tokenizer = loaded.tokenizer
     if tokenizer is None:
         return []
-    caveats, read = [], [id for id in ids if _decoded(tokenizer, [id]).strip()]
+    caveats, read = [], [id for id in ids if _decode(tokenizer, [id]).strip()]
     if read[:2] == [tokenizer.bos_token_id] * 2:
         caveats.append(Caveat("bos_twice", {"mark": tokenizer.bos_token}))
     ends = getattr(loaded.model.generation_config, "eos_token_id", None)  # a list for models with an end of a turn
     if len(read) > 1 and read[-1] in {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}:
-        caveats.append(Caveat("eos_at_end", {"mark": _decoded(tokenizer, read[-1:]).strip()}))
+        caveats.append(Caveat("eos_at_end", {"mark": _decode(tokenizer, read[-1:]).strip()}))
     return caveats
 
 
-def _decoded(tokenizer: PreTrainedTokenizerBase, ids: list[int], **options: bool) -> str:
+def _decode(tokenizer: PreTrainedTokenizerBase, ids: list[int], **options: bool) -> str:
     text = tokenizer.decode(ids, **options)
     assert isinstance(text, str)  # a list only for several lists of tokens
     return text
@@ -280,7 +280,7 @@ def as_text(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> Predictions:
     # `tokenizers.decoders.DecodeStream` does the same, but raises at bytes that are no UTF-8.
     start = read = 0
     for end in range(1, len(ids) + 1):
-        before, longer = (_decoded(tokenizer, ids[start:to], skip_special_tokens=True) for to in (read, end))
+        before, longer = (_decode(tokenizer, ids[start:to], skip_special_tokens=True) for to in (read, end))
         pieces.append("" if longer.endswith("\ufffd") else longer[len(before) :])
         if pieces[-1]:
             start, read = read, end

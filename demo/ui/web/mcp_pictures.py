@@ -5,6 +5,7 @@ any file of this machine.
 """
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from gradio.utils import get_upload_folder, is_in_or_equal
@@ -37,7 +38,7 @@ def install() -> None:
                 schema["properties"][place[-1]].pop("format", None)  # "a http or https url to a file"
             return schema, places
 
-        def convert_strings_to_filedata(self, value: JsonObject, filedata_positions: list[list[str | int]]) -> object:
+        def convert_strings_to_filedata(self, value: Any, filedata_positions: list[list[str | int]]) -> object:
             for (name,) in filedata_positions:
                 if value.get(name):
                     value[name] = upload_value(value[name])

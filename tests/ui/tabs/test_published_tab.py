@@ -15,7 +15,7 @@ from demo.core import limits
 from demo.store import published
 from demo.ui.page import Page
 from demo.ui.tabs import links, published_tab
-from demo.ui.tabs.published_tab import FIRST
+from demo.ui.tabs.published_tab import FIRST_FILTERS
 from tools.measured_table import subset_of
 
 
@@ -26,7 +26,7 @@ def page() -> Page:
 
 def view(page: Page, query: str = "", **changes: str) -> dict[str, Any]:
     """Returns by attribute of the tab what it shows for the lists' first values with `changes`, or for a `query`."""
-    updates = handler(page, takes=page.published_tab.query)(query, *(FIRST | changes).values())
+    updates = handler(page, takes=page.published_tab.query)(query, *(FIRST_FILTERS | changes).values())
     names = {id(part): name for name, part in vars(page.published_tab).items()}
     names |= {id(part): name for name, part in (page.published_tab.lists | page.published_tab.exports).items()}
     return {names[id(part)]: update for part, update in updates.items()}
