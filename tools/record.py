@@ -37,7 +37,7 @@ def _departures(spec: RunSpec) -> list[str]:
     return [str(value) if isinstance(value, str) else name.replace("_", "-") for name, value in others.items()]
 
 
-def measured(runner: Runner, spec: RunSpec) -> RunResult:
+def measure(runner: Runner, spec: RunSpec) -> RunResult:
     *_, last = runner.run(spec, default_picture(spec.checkpoint) if spec.sees_picture else None)
     assert isinstance(last, RunResult)
     return last
@@ -52,7 +52,7 @@ def main() -> None:
         if only and name not in only:
             continue
         runner = Runner(None)
-        result = measured(runner, spec)
+        result = measure(runner, spec)
         runner.close()
         report = Report(result)
         print(f"{name}: {naming.run_line(result)}. {report.headline}, {report.interval}. {report.quality_line}.")

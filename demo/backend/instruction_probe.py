@@ -58,12 +58,12 @@ def build() -> Built:
         seconds: list[float] = []
         original, started = cpp_builder.CppBuilder.build, time.perf_counter()
 
-        def timed(self: Any) -> None:
+        def build_and_time(self: Any) -> None:
             before = _compilers_seconds()
             original(self)
             seconds.append(_compilers_seconds() - before)
 
-        with mock.patch.object(cpp_builder.CppBuilder, "build", timed):
+        with mock.patch.object(cpp_builder.CppBuilder, "build", build_and_time):
             vector_instructions()
             took = time.perf_counter() - started if seconds else None
             if not seconds and config.cpp.vec_isa_ok is None:  # else the probe is switched off

@@ -111,7 +111,7 @@ def progress_text(progress: Progress) -> str:
     waited = fmt.duration(progress.elapsed_seconds)
     if progress.remaining_seconds is not None:
         waited += f", about {fmt.rounded_duration(progress.remaining_seconds)} left"
-    if late := naming.exceeded(progress):
+    if late := naming.longer_than(progress):
         waited += f", {late}"
     repeat = f"run {progress.repeat} of {progress.repeats}" if progress.repeats > 1 else ""
     latencies = ("eager", progress.eager_seconds), ("compiled", progress.compiled_seconds)

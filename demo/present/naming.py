@@ -93,7 +93,7 @@ def settings_list(spec: RunSpec) -> list[str]:
     return parts + switches
 
 
-def exceeded(progress: Progress) -> str:
+def longer_than(progress: Progress) -> str:
     """Returns 'longer than the 30 s that were estimated'; '' for a run that has exceeded no estimate."""
     if progress.exceeded_seconds is None:
         return ""

@@ -207,7 +207,7 @@ class SweepTab(WorkView):
                 step = "Stopped" if going.stopped else "Done"
                 now = "Start continues with the rest, unless it re-runs everything." if going.stopped else ""
             case Timing(place, timing):
-                late = naming.exceeded(timing)
+                late = naming.longer_than(timing)
                 now = f"{escape_markdown(cells[place].spec.checkpoint)}: {doing(timing)}{late and f', {late}'}"
             case Waiting(ahead):
                 now = waits(ahead, going.queue)
