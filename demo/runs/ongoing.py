@@ -88,7 +88,7 @@ class OngoingRun:
         racing = latest.racing_seconds + passed if latest.racing_seconds is not None else None
         exceeded = None
         if self.expected is not None and latest.remaining_seconds is None:
-            remaining, exceeded = self.expected.seconds - elapsed, self._exceeded(elapsed, racing)
+            remaining, exceeded = self.expected.seconds - elapsed, self._late_estimate(elapsed, racing)
         left = remaining if remaining > 0 and exceeded is None else None
         return dataclasses.replace(
             latest,
@@ -98,7 +98,7 @@ class OngoingRun:
             exceeded_seconds=exceeded,
         )
 
-    def _exceeded(self, elapsed: float, racing: float | None) -> float | None:
+    def _late_estimate(self, elapsed: float, racing: float | None) -> float | None:
         """Returns the estimate that the run has exceeded: that of its compile, or else of the whole; None if none."""
         if self.expected is None:
             return None
