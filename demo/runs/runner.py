@@ -138,7 +138,7 @@ class Runner:
                     if result is None and worker.machine is not None:
                         run.spec = resolve(run.spec, worker.machine)
                         marker = self._mark(run.as_interrupted(), marker)
-                        stored = self._stored(run.spec)
+                        stored = self._runs_of_model(run.spec)
                         kept = kept_threads(run.spec, worker.machine, stored)
                         run.threads = dataclasses.replace(run.threads, kept_threads=kept)
                         worker.child.send(run.job(worker.child.folder))
@@ -182,7 +182,7 @@ class Runner:
             self._renew_spares(repeats.following(result))
         return result
 
-    def _stored(self, spec: RunSpec) -> list[RunResult]:
+    def _runs_of_model(self, spec: RunSpec) -> list[RunResult]:
         """Returns the newest stored runs of the spec's model; [] without a history, or if it cannot be read."""
         with contextlib.suppress(HistoryError):  # the end of the run says it
             return [] if self._history is None else self._history.all(STORED, checkpoints={spec.checkpoint})
