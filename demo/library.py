@@ -8,6 +8,7 @@ import pickle
 import re
 import sys
 import threading
+import time
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -157,7 +158,8 @@ def best(
         picture = common.input_picture(None if image is None else str(image), [spec])
         with _progress("Stopped. What is done is stored.") as line, closing(Runner(history := History())) as runner:
             stored = [] if spec.task == OWN_MODEL else history.all(checkpoints={spec.checkpoint})
-            search = Search(spec, runner.inspect(), stored, picture, other_formats, minutes)
+            began, machine = time.monotonic(), runner.inspect()
+            search = Search(spec, machine, stored, picture, other_formats, minutes, time.monotonic() - began)
             with closing(search.run(runner, threading.Event())) as events:
                 for event in events:
                     if isinstance(event, Done):

@@ -3,7 +3,8 @@
 It imports torch and transformers, reports the machine, and reads a `WorkerJob` as one line of JSON from standard input.
 It answers with JSON lines on the pipe EVENTS_FD, to which no library prints, and ends after `refused` or `result`:
 
-    {"event": "ready", "machine": {...}}        once, before the job: a HostInfo
+    {"event": "machine", "machine": {...}}      once: a HostInfo
+    {"event": "ready", "machine": {...}}        once, before the job: a HostInfo with what the instruction probe took
     {"event": "progress", "progress": {...}}    a Progress
     {"event": "provisional", "provisional": {...}}    a Provisional: the result so far, if only a first call is left
     {"event": "refused", "message": "..."}      a BadInput: the job cannot be run as given
@@ -30,7 +31,8 @@ def main() -> None:
     events = Events(os.fdopen(int(sys.argv[1]), "w", encoding="utf-8"))
     machine_probe.warm_imports()
     import_seconds = machine_probe.seconds_since_start()
-    events.send("ready", machine=codec.plain(machine_probe.host()))
+    events.send("machine", machine=codec.plain(machine_probe.host()))
+    events.send("ready", machine=codec.plain(machine_probe.host_after_probe()))
     line = sys.stdin.buffer.readline()
     if not line:
         return

@@ -15,7 +15,7 @@ from ..core.cores import BUSY_CPU
 from ..core.machine import GpuSample
 from ..core.options import RunSpec
 from ..core.result import RunResult
-from . import causes, compilation, failures, profiling
+from . import causes, failures, instruction_probe, profiling
 from .effects import Effects, Operator, compute_when_read, tensors
 from .timing import MIN_CALLS
 from .workload import Variants, Workload, dtype_of
@@ -128,7 +128,7 @@ def of_instructions(device: torch.device) -> list[Caveat]:
         return []
     if pick_vec_isa().bit_width() >= VECTOR_BITS.get(own, 1):
         return []
-    return [Caveat("narrow_vectors", {"compiled": compilation.vector_instructions(), "own": own})]
+    return [Caveat("narrow_vectors", {"compiled": instruction_probe.vector_instructions(), "own": own})]
 
 
 def steady_growth(seconds: Sequence[float]) -> float | None:

@@ -4,7 +4,6 @@ import contextlib
 import gc
 import logging
 import re
-import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -15,7 +14,6 @@ import torch._inductor.cudagraph_trees
 from torch._dynamo import utils as dynamo
 from torch._dynamo.utils import CompilationMetrics, counters, get_compilation_metrics
 from torch._inductor.codecache import CppPythonBindingsCodeCache
-from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch._inductor.triton_bundler import TritonBundler
 
 from ..core.format import without_folders
@@ -59,12 +57,8 @@ class CompileLog:
     Use only the newest object: a new one clears torch's counters, and from then on only it receives graph breaks.
     """
 
-    probe_seconds = 0.0
-    """Seconds of the instruction probe (see `separate_instructions`); 0.0 if it has not run since the log began."""
-
     def __init__(self, cached: Collection[str] = ()) -> None:
         """`cached`: names of what the compile cache held before the model's first compiled call."""
-        CompileLog.probe_seconds = 0.0
         counters.clear()
         dynamo.clear_compilation_metrics()
         dynamo.set_compilation_metrics_limit(MAX_METRICS)
@@ -88,7 +82,7 @@ class CompileLog:
         """Stores the seconds of each compile step of the first call. Call it before anything else is compiled.
 
         Torch counts a step with the next one in it: dynamo calls AOTAutograd, which calls inductor, which waits for the
-        C++ or Triton compiler. Here each step excludes the next, and dynamo's also the search for vector instructions.
+        C++ or Triton compiler. Here each step excludes the next.
         """
         compiles = get_compilation_metrics()
 
@@ -99,14 +93,12 @@ class CompileLog:
         dynamo, aot_autograd, inductor = map(seconds, names)
         compilers = min(seconds("triton"), inductor)  # the C++ compiler too, despite the name
         steps = {
-            "dynamo": dynamo - aot_autograd - self.probe_seconds,
+            "dynamo": dynamo - aot_autograd,
             "aot_autograd": aot_autograd - inductor,
             "inductor": inductor - compilers,
+            "backend compile": compilers,
         }
         self._parts = {name: max(0.0, took) for name, took in steps.items()}
-        if self.probe_seconds:
-            self._parts["instruction probe"] = self.probe_seconds
-        self._parts["backend compile"] = compilers
 
     @property
     def graphs(self) -> int:
@@ -256,28 +248,6 @@ def _place(metrics: CompilationMetrics, reason: str) -> GraphBreak:
         metrics = next(named, metrics)
     location = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
     return GraphBreak(reason.strip().partition("\n")[0], location)
-
-
-def separate_instructions() -> None:
-    """Adds the CPU's vector instructions to the cache key of compiled graphs. Call it before the first compile.
-
-    To find these instructions, inductor builds small programs at the first compile. `CompileLog.probe_seconds` says how
-    long that took.
-    """
-
-    def tag_cache(_: object) -> None:
-        if not torch.compiler.config.cache_key_tag:
-            started = time.perf_counter()
-            torch.compiler.config.cache_key_tag = vector_instructions()
-            CompileLog.probe_seconds = time.perf_counter() - started
-
-    # Without the tag inductor loaded code for AVX-512 under ATEN_CPU_CAPABILITY=avx2, which gave NaN.
-    torch._dynamo.callback_handler.register_start_callback(tag_cache)
-
-
-def vector_instructions() -> str:
-    """Returns the vector instructions that inductor uses: 'avx512 avx512_vnni', or 'no vector instructions'."""
-    return str(isa) if (isa := pick_vec_isa()).bit_width() else "no vector instructions"
 
 
 def reset_compiler() -> None:

@@ -1,7 +1,8 @@
 """Times the first compiled call in a new process: what a restarted server waits for.
 
-Before, a run has filled the compile cache or built an AOTInductor package. Not timed: importing torch, and loading the
-eager model and the GPU's libraries. The system still has the files in memory, so the time of a disk is not included.
+Before, a run has filled the compile cache or built an AOTInductor package. Not timed: importing torch, loading the
+eager model and the GPU's libraries, and inductor's instruction probe. The system still has the files in memory, so the
+time of a disk is not included.
 
 The process reads the arguments of `measure_first_call` as a line of JSON, and prints what that returns.
 """
@@ -18,7 +19,7 @@ from ..core import codec
 from ..core.measurement import CompileCost
 from ..core.options import RunSpec
 from ..core.program import PACKAGE
-from . import compilation, compile_model, tasks, torch_settings
+from . import compilation, compile_model, instruction_probe, tasks, torch_settings
 from .messages import answer_one_job
 
 TIMEOUT_SECONDS = 600.0
@@ -55,6 +56,8 @@ def measure_first_call(spec: RunSpec, input_file: Path | None, package: Path | N
             parts = {"load": time.perf_counter() - started, "first run": workload.clock.time(call)}
             return CompileCost(sum(parts.values()), parts), "warm"
         workload.eager()  # without it some models compile to other graphs than the cache holds
+        if workload.device.type == "cpu":
+            instruction_probe.look()  # the machine's, not the model's
         log = compilation.CompileLog()
         seconds = workload.clock.time(workload.call(compile_model.apply_compile(workload.model, spec)))
         log.first_call_ended()

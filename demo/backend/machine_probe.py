@@ -5,6 +5,7 @@ Only `environment` and `compile_problem(on_gpu=True)` make a CUDA context.
 
 import contextlib
 import ctypes
+import dataclasses
 import os
 import platform
 import re
@@ -27,7 +28,7 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 from ..core import cgroup, hub, limits
 from ..core.cores import usable_cores
 from ..core.machine import Environment, HostInfo
-from . import causes, compile_cache, error_text
+from . import causes, compile_cache, error_text, instruction_probe
 
 T = TypeVar("T")
 
@@ -251,6 +252,21 @@ def host() -> HostInfo:
         threads=torch.get_num_threads(),
         compile_problem=(causes.switched_off() or None) if cpp_compiler else compile_problem(),
     )
+
+
+def host_after_probe() -> HostInfo:
+    """Returns `host()` with what inductor's instruction probe took; runs the probe first, once for a compile cache.
+
+    It does not run if compiles are for a GPU, or cannot work.
+    """
+    machine = host()
+    if machine.gpu or machine.compile_problem:
+        return machine
+    try:
+        found = instruction_probe.build()
+    except OSError:  # the cache cannot be written: a run says it
+        return machine
+    return dataclasses.replace(machine, probe_seconds=found.seconds, compiler_seconds=found.compiler_seconds)
 
 
 if __name__ == "__main__":  # for `doctor`, in a worker's environment

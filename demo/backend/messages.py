@@ -51,6 +51,17 @@ class WorkerJob:
     """torch's threads on a CPU if the spec names no number: those of the runs to compare with; None: its default."""
     refuse_fewer_threads: bool = False
     """If other programs leave fewer than `threads` cores free: True refuses the run, False lowers the threads."""
+    kept_threads: tuple[int, ...] = ()
+    """Numbers of threads for which the compile cache has the code of this run, as far as stored runs tell."""
+
+    def threads_on(self, free_cores: int, most: int) -> int:
+        """Returns torch's threads, one for each free core and `most` at most.
+
+        If that is fewer than `most`, a number in `kept_threads` is preferred, from half of it on: it compiles nothing.
+        """
+        threads = min(free_cores, most)
+        kept = [number for number in self.kept_threads if threads / 2 <= number <= threads]
+        return max(kept, default=threads) if threads < most else threads
 
     @property
     def seen_file(self) -> Path | None:

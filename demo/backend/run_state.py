@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch._inductor.exc import InvalidCxxCompiler
+
 from ..core.caveat import Caveat, note
-from ..core.measurement import Compilation
+from ..core.measurement import Compilation, InstructionProbe
 from ..core.options import RunSpec
 from ..core.result import RunResult
-from . import caveats, compilation, effects, error_text, profiling, timing
+from . import caveats, compilation, effects, error_text, instruction_probe, profiling, timing
 from .messages import Events, WorkerJob
 from .monitor import Observer
 from .workload import Variants, Workload
@@ -45,6 +47,7 @@ class RunState:
         """Outputs of a compiled model that was dropped before eager was timed; else None."""
         self.eager_peak: profiling.Peak | None = None
         """Eager's peak memory on a GPU, measured before the compile, which would add to it; None on a CPU."""
+        self.probe: InstructionProbe | None = None
 
     @property
     def spec(self) -> RunSpec:
@@ -82,6 +85,13 @@ class RunState:
         if not settled:
             self.unsettled.append(name)
         return times
+
+    def look_at_instructions(self) -> None:
+        """Lets inductor find a CPU's vector instructions: of a first call it is the machine's part, not the model's."""
+        if self.workload.device.type == "cpu":
+            self.events.progress(self.phase, 0.09, code="instruction probe")
+            with contextlib.suppress(OSError, InvalidCxxCompiler):  # the first compile says it, in its own words
+                self.probe = instruction_probe.look()
 
     @contextlib.contextmanager
     def errors_as_caveats(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:

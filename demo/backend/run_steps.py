@@ -53,6 +53,7 @@ class Run(RunState):
         try:
             with torch.no_grad():  # one context for all phases: a switch of grad mode would recompile
                 self.load()
+                self.look_at_instructions()
                 self.compile(self.warm_up_eager())
                 self.time()
                 if self.fit_together:
@@ -123,11 +124,11 @@ class Run(RunState):
                 f"This answer was timed with {self.job.threads} threads; free cores now: {free_cores}. A repeat would "
                 "time another setting. Stop other programs and repeat it, or start a run of its own."
             )
-        threads = min(free_cores, torch.get_num_threads())
+        threads = self.job.threads_on(free_cores, most := torch.get_num_threads())
         torch.set_num_threads(threads)
         self.set_part_fields("environment", threads=threads)
         machine = self.result.environment
-        if machine is not None and machine.gave_way:
+        if machine is not None and (machine.gave_way or threads < most):
             counts = {"busy": machine.cpu_count - free_cores, "cores": machine.cpu_count, "threads": threads}
             self.caveats.append(Caveat("busy_cores", {**counts}))
 
@@ -246,7 +247,7 @@ class Run(RunState):
         if samples.control:
             self.set_fields(control_times=samples.measurement("control"))
         recompiles = self.log.events() - self.events_before_timing
-        self.set_fields(compilation=replace(self.compilation(), recompiles_while_timing=recompiles))
+        self.set_fields(compilation=replace(self.compilation(), recompiles_while_timing=recompiles, probe=self.probe))
         if self.fit_together:
             self.set_fields(compiled=samples.measurement("compiled", variants.compiled.warmup))
         self.caveats += caveats.of_timing(self.result)
@@ -285,7 +286,7 @@ class Run(RunState):
         time.sleep(cores.LOOK_SECONDS)
         free = self.look_at_cores(before, 0.5)
         if lower := free is not None and free < torch.get_num_threads():
-            self.with_fewer_threads(free)
+            self.with_fewer_threads(self.job.threads_on(free, torch.get_num_threads()))
         return lower
 
     @contextlib.contextmanager

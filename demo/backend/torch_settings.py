@@ -11,7 +11,7 @@ import torch.fx.experimental._config
 
 from ..core import cores, format as fmt
 from ..core.options import RunSpec
-from . import compilation
+from . import instruction_probe
 from .effects import tensors
 from .workload import Batch, dtype_of
 
@@ -64,7 +64,7 @@ def apply(spec: RunSpec) -> None:
     if spec.threads is not None:
         torch.set_num_threads(spec.threads)
     if spec.device == "cpu":
-        compilation.separate_instructions()
+        instruction_probe.separate_instructions()
 
 
 def in_force(model: torch.nn.Module, batch: Batch) -> dict[str, str]:

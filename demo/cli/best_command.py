@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
@@ -34,13 +35,15 @@ def add_to(commands: common.Commands) -> None:
 def _best(options: argparse.Namespace) -> int:
     from ..runs.runner import Runner
 
-    spec = common.spec_of_options(options, common.option_values(options, SEARCH_OPTIONS))
+    began, spec = time.monotonic(), common.spec_of_options(options, common.option_values(options, SEARCH_OPTIONS))
     image = common.input_picture(options.image, [spec])
     history = History()
     with closing(Runner(history)) as runner:
         # The user may have changed the file of a model of their own since its runs were stored.
         stored = [] if spec.task == OWN_MODEL else history.all(checkpoints={spec.checkpoint})
-        search = Search(spec, runner.inspect(), stored, image, options.other_formats, options.minutes)
+        machine = runner.inspect(partial(print, common.PROBE, file=sys.stderr))
+        spent = time.monotonic() - began
+        search = Search(spec, machine, stored, image, options.other_formats, options.minutes, spent)
         ways = ", ".join(best_words.name(way) for way in search.ways if not way.refused)
         print(f"At most {fmt.rounded_duration(search.seconds)}, for {ways}.", file=sys.stderr)
         with common.stop_by_signal() as stop:
@@ -70,8 +73,8 @@ def best_report(table: BestTable, missing: Sequence[tuple[Way, bool]], stopped: 
     """
     lines = best_words.conclusion(table)
     if missing:
-        why = "Stopped" if stopped else "The time was up"
-        lines.append(f"{why}. {best_words.missing(missing)} The same command goes on.")
+        why = "It was stopped" if stopped else "The time was up"
+        lines.append(f"{best_words.missing(why, missing)}; the same command goes on.")
     rows = [("", *best_words.WAY_COLUMNS.values())]
     refused = []
     for row in table.rows:

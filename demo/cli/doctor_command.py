@@ -4,6 +4,7 @@ import argparse
 import subprocess
 import sys
 from contextlib import closing, suppress
+from functools import partial
 
 from ..core import catalog, format as fmt, hub, refusals
 from ..core.cores import usable_cores
@@ -12,7 +13,7 @@ from ..core.program import PACKAGE, install_command
 from ..runs.process import WorkerDied, child_process, ending
 from ..store.database import HistoryError
 from ..store.history import History
-from .common import FAILED, OK, Commands, json_text
+from .common import FAILED, OK, PROBE, Commands, json_text
 from .terminal import hanging
 
 
@@ -61,7 +62,7 @@ def _machine() -> tuple[HostInfo | None, list[str]]:
 
     with closing(Runner(None)) as runner:
         try:
-            machine = runner.inspect()
+            machine = runner.inspect(partial(_say, PROBE))
         except (WorkerDied, OSError) as error:
             remedy = f"Install what it needs: {install_command()}"
             if isinstance(error, OSError):
@@ -95,12 +96,13 @@ def doctor_report(machine: HostInfo | None, reachable: bool, problems: list[str]
             "gpu": gpu if machine.gpu else "none that torch can use",
             "triton": machine.triton or "not installed",
             "c++ compiler": machine.compiler or "not found",
+            "vector probe": f"{fmt.duration(machine.probe_seconds)}, done" if machine.probe_seconds else "",
             "compile cache": machine.inductor_cache,
         }
     with suppress(HistoryError):
         facts["results"] = str(History().path)
     facts["hub"] = f"{hub.endpoint()}, {'reachable' if reachable else 'not reachable'}"
-    lines = [line for name, fact in facts.items() for line in hanging(f"{name:<14}", fact)]
+    lines = [line for name, fact in facts.items() if fact for line in hanging(f"{name:<14}", fact)]
     lines += ["", "A run would fail here:" if problems else "A run would work here."]
     lines += [line for problem in problems for line in hanging("- ", problem)]
     if notes:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
-from ..core import format as fmt
+from ..core import cores, format as fmt
 from ..core.options import BadInput, OptionValues, RunSpec
 from ..present import markdown
 from ..present.report import Report
@@ -116,7 +116,7 @@ def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Pat
             runner = stack.enter_context(closing(Runner(history)))
             machine, stored = runner.inspect(), history.all()
             cells += make_cells(specs, stored, machine, image, options.fresh)
-            forecast = forecast_sweep(specs_to_run(cells), stored, machine)
+            forecast = forecast_sweep(specs_to_run(cells), stored, machine, cores.crowd())
         print(plan_text(cells, forecast), file=sys.stderr)
         stop = stack.enter_context(common.stop_by_signal())
         events: Generator[Event, None, None] = (

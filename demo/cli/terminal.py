@@ -111,6 +111,8 @@ def progress_text(progress: Progress) -> str:
     waited = fmt.duration(progress.elapsed_seconds)
     if progress.remaining_seconds is not None:
         waited += f", about {fmt.rounded_duration(progress.remaining_seconds)} left"
+    if late := naming.longer_than(progress):
+        waited += f", {late}"
     repeat = f"run {progress.repeat} of {progress.repeats}" if progress.repeats > 1 else ""
     latencies = ("eager", progress.eager_seconds), ("compiled", progress.compiled_seconds)
     figures = ", ".join(f"{name} {fmt.latency(seconds)}" for name, seconds in latencies if seconds is not None)
@@ -167,7 +169,8 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
     if (compiled := result.compilation) is not None:
         breaks = fmt.count(len(compiled.graph_breaks), "break")
         first = fmt.duration(compiled.first_call_seconds)
-        plain.append(f"{fmt.count(compiled.graphs, 'graph')}, {breaks}, first call {first}")
+        beside = naming.not_counted(result) if compiled.probe is not None else ""
+        plain.append(f"{fmt.count(compiled.graphs, 'graph')}, {breaks}, first call {first}{beside}")
     if report.launching:
         plain.append(f"{report.launching}: --mode reduce-overhead")
     plain.append(report.without_breaks)

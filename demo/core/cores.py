@@ -34,6 +34,8 @@ LOOKS, LOOK_SECONDS = 3, 0.3
 PATIENT_LOOKS = 16
 """How often a run looks, for five seconds, before a core in use costs it a thread. A page that opens in a browser on
 this machine needs two to four seconds of a core."""
+CROWD_LOOKS, CROWD_SECONDS = 3, 0.06
+"""How often `crowd` counts, and in how many seconds."""
 
 
 def usable_cores() -> int:
@@ -151,6 +153,25 @@ def free_cores(
         time.sleep(LOOK_SECONDS)
         free = max(free, whole_cores_left(before, sample()) or 0)
     return free
+
+
+def crowd() -> float:
+    """Returns by which factor other programs make a process longer that computes on one core, now; at least 1.
+
+    The processes that can run, without this program's own, share the machine's cores with one of ours. Takes 0.06 s.
+    1 if that is not known, as in `sample`.
+    """
+    before, ready, began = sample(), list[int](), time.monotonic()
+    for _ in range(CROWD_LOOKS):
+        time.sleep(CROWD_SECONDS / CROWD_LOOKS)
+        with contextlib.suppress(OSError, ValueError, StopIteration):
+            lines = PROC_STAT.read_text().splitlines()
+            ready.append(int(next(line.split()[1] for line in lines if line.startswith("procs_running"))) - 1)
+    after, seconds = sample(), time.monotonic() - began
+    if before is None or after is None or not ready:
+        return 1.0
+    others = sum(ready) / len(ready) - (after.own - before.own) / seconds
+    return max(1.0, (others + 1) / (os.cpu_count() or 1))
 
 
 def free_now() -> int | None:

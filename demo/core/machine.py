@@ -74,6 +74,10 @@ class HostInfo(Machine):
     """Why C++ code cannot be compiled here, and what to do, in sentences; None if no problem is known."""
     threads: int | None = None
     """Threads that torch uses by default."""
+    probe_seconds: float | None = None
+    """Seconds that inductor's instruction probe took in this compile cache; None if it has not run or is not known."""
+    compiler_seconds: float | None = None
+    """Processor time of the C++ compiler for the probe's longest program; None if not measured."""
 
     @property
     def device_name(self) -> str:

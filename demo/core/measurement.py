@@ -183,12 +183,27 @@ class CompileCost:
     parts: dict[str, float]
     """Seconds of each part; their sum is `first_call_seconds`.
 
-    - torch.compile: 'dynamo', 'aot_autograd', 'inductor', 'backend compile' (torch's own words) and 'first run'. On a
-      CPU also 'instruction probe': inductor tries vector instructions, once in a process.
+    - torch.compile: 'dynamo', 'aot_autograd', 'inductor', 'backend compile' (torch's own words) and 'first run'. Older
+      results of a CPU also have 'instruction probe', which is no part of `model_seconds`.
     - AOTInductor: 'export', 'build', 'load' and 'first run'.
     """
     run_id: str = ""
     """Id of the stored run that measured this cost; '' if this run did."""
+
+    @property
+    def model_seconds(self) -> float:
+        """`first_call_seconds` without inductor's instruction probe, which is the machine's and not the model's."""
+        return self.first_call_seconds - self.parts.get("instruction probe", 0.0)
+
+
+@dataclass(frozen=True)
+class InstructionProbe:
+    """Inductor's search for a CPU's vector instructions, before the first compile of a process. None: not known."""
+
+    built_seconds: float | None = None
+    """Seconds to build its programs and to load them, which happens once for each machine and compile cache."""
+    loaded_seconds: float | None = None
+    """Seconds in which a later process loads them."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +258,8 @@ class Compilation:
     """Functions that dynamo left to eager, and why."""
     package_bytes: int | None = None
     """Size of AOTInductor's package; None for torch.compile."""
+    probe: InstructionProbe | None = None
+    """What inductor's instruction probe took before the first call, of which it is no part; None on a GPU."""
 
     @property
     def own_start(self) -> str:
@@ -260,14 +277,23 @@ class Compilation:
         return "partly" if self.partly else "warm" if self.cache == "warm" else "cold"
 
     @property
-    def known_costs(self) -> dict[str, float]:
-        """Seconds of a first call, by what the compile cache held: 'cold' nothing, 'partly' some code, 'warm' all.
+    def instruction_probe(self) -> InstructionProbe:
+        """`probe`, or what an older result has of it among the parts of its first calls."""
+        if self.probe is not None:
+            return self.probe
+        parts = [one.parts if one is not None else {} for one in (self.cold, self.warm)]
+        return InstructionProbe(*(one.get("instruction probe") for one in parts))
 
-        'partly' is left out if 'cold' is known, or if it took no longer than 'warm'.
+    @property
+    def known_costs(self) -> dict[str, float]:
+        """Seconds of a first call by compile cache: 'cold' (empty), or else 'partly' (partly filled); and 'warm'.
+
+        The instruction probe is not counted, but in a first call that found part of its code in an older result.
         """
         known = {self._own_state: self.first_call_seconds}
-        known |= {"cold": self.cold.first_call_seconds} if self.cold is not None else {}
-        known |= {"warm": self.warm.first_call_seconds} if self.warm is not None else {}
+        known |= {"cold": self.cold.model_seconds} if self.cold is not None else {}
+        known |= {"warm": self.warm.model_seconds} if self.warm is not None else {}
+        # A first call that took no longer than from a filled cache found nearly all in it.
         if "cold" in known or known.get("partly", 0.0) <= known.get("warm", 0.0):
             known.pop("partly", None)
         return {cache: known[cache] for cache in ("cold", "partly", "warm") if cache in known}

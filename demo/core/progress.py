@@ -47,6 +47,8 @@ class Progress:
     """Number of graph breaks when the latest part of the compile began. `graphs`: compiled graphs at that time."""
     speedup: Interval | None = None
     """Eager over compiled in the calls timed so far; None while there are too few."""
+    exceeded_seconds: float | None = None
+    """The estimate of the compile, or of the whole run, that has been exceeded; None if none has."""
     repeat: int = 1
     repeats: int = 1
     """Number of fresh processes that the run asked for; `repeat` is the number of the current one, from 1."""

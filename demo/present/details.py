@@ -293,12 +293,14 @@ def costs(report: Report) -> Section | None:
     costs = [start.cost for start in starts]
     heads = [start.name + (f", by run {start.cost.run_id}" if start.cost.run_id else "") for start in starts]
     lines: dict[str, Iterable[object]] = {
-        "First call": [fmt.duration(cost.first_call_seconds) for cost in costs],
+        "First call": [fmt.duration(cost.model_seconds) for cost in costs],
         "Break-even": [start.range for start in starts],
     }
-    for part in dict.fromkeys(part for cost in costs for part in cost.parts):
+    for part in dict.fromkeys(part for cost in costs for part in cost.parts if part != "instruction probe"):
         lines[naming.worker_word(part)] = [part in cost.parts and fmt.duration(cost.parts[part]) for cost in costs]
     facts = [Fact("Package", fmt.size(compilation.package_bytes))] if compilation.package_bytes is not None else []
+    if probe := naming.probe(compilation.instruction_probe):
+        facts.append(Fact("Not counted", probe, "It finds the processor's vector instructions, for any model."))
     if compilation.partly and all(start.state == "warm" for start in starts):
         why = "It found part of its code in the cache: from nothing a first call takes longer."
         facts.append(Fact("First call of this run", fmt.duration(compilation.first_call_seconds), why))

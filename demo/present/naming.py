@@ -1,8 +1,9 @@
 """Names of a run's settings, machine and status as plain text, the same on the page and in the terminal."""
 
 from ..core import format as fmt
-from ..core.measurement import Measurement
+from ..core.measurement import InstructionProbe, Measurement
 from ..core.options import OPTIONS, OWN_MODEL, RunSpec
+from ..core.progress import Progress
 from ..core.result import FIRST_TOKEN, RunResult
 
 COMPARISONS = {"call": "A call", "token": "A token", FIRST_TOKEN: "Time to the first token"}
@@ -27,7 +28,7 @@ WORKER_WORDS = {
     "dynamo": "tracing Python (dynamo)",
     "aot_autograd": "lowering (AOTAutograd)",
     "inductor": "generating code (inductor)",
-    "instruction probe": "trying the processor's vector instructions (only a process's first compile pays)",
+    "instruction probe": "trying the processor's vector instructions (inductor's probe, once for a compile cache)",
     "backend compile": "waiting for the C++ or Triton compiler",
     "first run": "the run itself, and time of no other part",
     "export": "capturing the graph (torch.export)",
@@ -88,6 +89,32 @@ def settings_list(spec: RunSpec) -> list[str]:
         elif kind == "choice" and name not in ("mode", "dtype", "device"):
             parts.append(f"{label} {value}")
     return parts + switches
+
+
+def longer_than(progress: Progress) -> str:
+    """Returns 'longer than the 30 s that were estimated'; '' for a run that has exceeded no estimate."""
+    if progress.exceeded_seconds is None:
+        return ""
+    return f"longer than the {fmt.rounded_duration(progress.exceeded_seconds)} that were estimated"
+
+
+def probe(found: InstructionProbe) -> str:
+    """Returns 'inductor's instruction probe, 17 s once for a compile cache, 0.8 s in each process'; '' if unknown."""
+    times = {"once for a compile cache": found.built_seconds, "in each process": found.loaded_seconds}
+    known = [f"{fmt.duration(seconds)} {when}" for when, seconds in times.items() if seconds]
+    return ", ".join(["inductor's instruction probe", *known]) if known else ""
+
+
+def not_counted(result: RunResult) -> str:
+    """Returns '; not counted: inductor's instruction probe, ...', to follow the time of a first call; '' if unknown."""
+    found = probe(result.compilation.instruction_probe) if result.compilation is not None else ""
+    return f"; not counted: {found}" if found else ""
+
+
+def without_probe(result: RunResult) -> str:
+    """Returns ', without 17 s of the machine's probe', to follow when a start from nothing pays; '' if unknown."""
+    built = result.compilation.instruction_probe.built_seconds if result.compilation is not None else None
+    return f", without {fmt.duration(built)} of the machine's probe" if built else ""
 
 
 def value_text(value: object) -> str:

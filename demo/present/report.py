@@ -376,7 +376,8 @@ class Report:
         """The time of a first call: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if void."""
         if self.kind in (None, "void") or not self.starts:
             return ""
-        return f"A start takes {', '.join(f'{fmt.duration(start.seconds)} {start.name}' for start in self.starts)}"
+        times = f"A start takes {', '.join(f'{fmt.duration(start.seconds)} {start.name}' for start in self.starts)}"
+        return f"{times}{naming.not_counted(self.result)}"
 
     @cached_property
     def race(self) -> tuple[RaceLine, ...]:
@@ -389,6 +390,7 @@ class Report:
             even = start.paid or NEVER
             pays = even.calls is not None
             words = f"pays after {start.range}" if pays else "never pays, here"
+            words += naming.without_probe(self.result) if start.state == "cold" else ""
             ends = (math.inf if calls is None else calls * eager for calls in (even.low, even.calls, even.high))
             kind = "compiled kept" if start.state == "warm" else "compiled"
             low, at, high = ends

@@ -3,15 +3,18 @@
 import contextlib
 import dataclasses
 import logging
+from collections.abc import Iterable
 
 from ..core import format as fmt
 from ..core.caveat import Caveat
 from ..core.comparison import ProcessResult
-from ..core.options import OWN_MODEL
+from ..core.machine import HostInfo
+from ..core.options import OWN_MODEL, RunSpec
 from ..core.result import RunResult
 from ..store import reruns
 from ..store.database import HistoryError
 from ..store.history import History
+from ..store.reruns import compiled_spec
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +32,7 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
     newest = {cache: those[0] for cache, those in costs.items()}
     cold, warm = compilation.cold or newest.get("cold"), compilation.warm or newest.get("warm")
     pool = {
-        cache: tuple(cost.first_call_seconds for cost in reversed(those) if cost not in (cold, warm))
+        cache: tuple(cost.model_seconds for cost in reversed(those) if cost not in (cold, warm))
         for cache, those in costs.items()
     }
     compilation = dataclasses.replace(compilation, cold=cold, warm=warm)
@@ -69,6 +72,14 @@ def with_answer_without_breaks(result: RunResult, history: History) -> RunResult
     known = reruns.earlier_processes(plain, history.reruns(plain, same_model=True))
     latest = history.get(known[-1].id) if known else None
     return dataclasses.replace(result, without_breaks=latest.speedup if latest is not None else None)
+
+
+def kept_threads(spec: RunSpec, machine: HostInfo, stored: Iterable[RunResult]) -> tuple[int, ...]:
+    """Returns the numbers of threads with which runs in `stored` filled the compile cache with the code of `spec`."""
+    here = [run for run in stored if run.environment is not None and run.environment.torch == machine.torch]
+    alike = [run for run in here if compiled_spec(run.spec) == compiled_spec(spec) and run.compilation is not None]
+    threads = {run.threads or 0 for run in alike if run.status == "ok" and run.spec.cache == "keep"}
+    return tuple(sorted(threads)) if spec.cached else ()
 
 
 def complete(

@@ -1,16 +1,21 @@
 """Forecasts how long a run or a sweep will take, and whether a run will not fit in memory.
 
-The time is the median of earlier runs with the same settings on this machine, else a guess by the parameter count.
-Not covered: a filled compile cache, the download of weights, and other programs' load.
+- With earlier runs of the same settings on this machine: their parts, with a first call as the compile cache is now.
+- Else with earlier runs of the same model: theirs, with a first call that finds no code.
+- Else a guess: from the speed of this machine's compiler and how much the model has to compile, and from its size.
+
+What is not timed for a set time takes longer while other programs use the cores (`cores.crowd`).
+Not covered: the download of weights, and a compile cache that was emptied after the last run.
 """
 
 import dataclasses
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from ..core import format as fmt
+from ..core import cores, format as fmt
 from ..core.catalog import Checkpoint, find
 from ..core.machine import HostInfo
 from ..core.options import PUBLISHED_CALLS, TEXT_GENERATION, OptionValues, RunSpec
@@ -19,7 +24,15 @@ from ..core.result import RunResult
 AVERAGED_RUNS = 5
 """How many of the latest runs with the same settings count: older runs may be of a slower torch."""
 SECONDS_WITHOUT_CALLS, GUESSED_CALLS = 30.0, 30
-"""Guessed seconds for start and compile, and guessed number of calls. Runs on two cores took 20 s to 5 min."""
+"""Guessed seconds for start and compile on a machine whose compiler was not measured, and guessed number of calls.
+
+Runs on two cores took 20 s to 5 min."""
+START_UNITS, TIMING_SECONDS = 6.0, 4.0
+"""Guessed time of a run besides its first call: loading, checks and the start of a second process in units of
+`HostInfo.compiler_seconds`, and the timing."""
+COMPILE_UNITS = {"shapes-vit": 4.0, "shapes-segformer": 8.0, "shapes-rtdetr": 20.0, "shapes-gemma": 10.0}
+OTHER_COMPILE_UNITS = 10.0
+"""Guessed time of a first call from nothing, in units of `HostInfo.compiler_seconds`, by checkpoint."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
 """Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
 FLOAT64_CALLS, FLOAT64_OPERATIONS_A_SECOND = 6, 0.25e12
@@ -34,6 +47,28 @@ class Forecast:
     seconds: float
     runs: int
     """How many earlier runs the forecast rests on; 0 for a rough guess."""
+    same_settings: bool = True
+    """Whether these had the same settings, not only the same model."""
+    compile_seconds: float | None = None
+    """Of `seconds`, those of one first call with its compile; None if only the whole is known."""
+    crowd: float = 1.0
+    """By which factor other programs make it longer, but for the timing."""
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The seconds of one process of a run."""
+
+    around: float
+    """Start, loading, warm-up and checks."""
+    first_call: float
+    timing: float
+    again: float = 0.0
+    """A second process, which times the first call with a filled compile cache."""
+
+    def forecast(self, spec: RunSpec, crowd: float, runs: int, same: bool = True) -> Forecast:
+        each = self.timing + crowd * (self.around + self.first_call + self.again)
+        return Forecast(spec.repeats * each, runs, same, crowd * self.first_call, crowd)
 
 
 @dataclass(frozen=True)
@@ -44,20 +79,77 @@ class SweepForecast:
     """How many of the `cells`, the sweep's runs, have only a rough guess."""
 
 
-def forecast_run(spec: RunSpec, checkpoint: Checkpoint | None, earlier: Sequence[RunResult]) -> Forecast | None:
-    """Returns how long a run of `spec` will take: the median of the newest runs in `earlier` with these settings.
+def forecast_run(
+    spec: RunSpec,
+    checkpoint: Checkpoint | None,
+    earlier: Sequence[RunResult],
+    compiler_seconds: float | None = None,
+    crowd: float = 1.0,
+) -> Forecast | None:
+    """Returns how long a run of `spec` will take; None if that is not known.
 
-    Without such a run it is a guess from the number of parameters. None if that is not known, or for device 'auto'.
+    Without a run of the model in `earlier`, it needs the model's size and a device other than 'auto'.
 
     - `checkpoint`: the catalogue's entry for the spec's checkpoint; None without an entry.
     - `earlier`: this machine's runs on the spec's device, newest first; [] for device 'auto'.
+    - `compiler_seconds`: `HostInfo.compiler_seconds`. `crowd`: `cores.crowd()`.
     """
-    same = [run for run in _alike(spec, earlier) if run.speedup][:AVERAGED_RUNS]
-    if same:
-        return Forecast(spec.repeats * statistics.median(run.elapsed_seconds for run in same), len(same))
+    if same := _quiet(run for run in _alike(spec, earlier) if run.speedup):
+        return _parts_of(spec, same).forecast(spec, crowd, len(same))
+    model = _quiet(run for run in earlier if run.speedup and _same_code(run.spec, spec))
+    if model:
+        return _parts_of(dataclasses.replace(spec, cache="empty"), model).forecast(spec, crowd, len(model), same=False)
     if checkpoint is None or not checkpoint.parameters or spec.device == "auto":  # 'auto': the machine is not known yet
         return None
-    return Forecast(_seconds_by_parameters(spec, checkpoint), 0)
+    calls = _seconds_of_calls(spec, checkpoint)
+    if spec.device == "cuda" or compiler_seconds is None:
+        return Forecast(spec.repeats * (SECONDS_WITHOUT_CALLS + calls), 0, crowd=crowd)
+    first_call = compiler_seconds * COMPILE_UNITS.get(checkpoint.id, OTHER_COMPILE_UNITS)
+    return _Parts(compiler_seconds * START_UNITS, first_call, TIMING_SECONDS + calls).forecast(spec, crowd, 0)
+
+
+def of_run(spec: RunSpec, machine: HostInfo, stored: Sequence[RunResult]) -> Forecast | None:
+    """Returns the forecast for one process of a run that starts now. `stored`: any runs, newest first."""
+    once, here = dataclasses.replace(spec, repeats=1), on_this_machine(stored, machine, spec.device)
+    return forecast_run(once, find(spec.checkpoint), here, machine.compiler_seconds, cores.crowd())
+
+
+def _quiet(runs: Iterable[RunResult]) -> list[RunResult]:
+    """Returns the newest of the runs: those of a machine that other programs left alone, if there are any."""
+    newest = list(islice(runs, AVERAGED_RUNS))
+    return [run for run in newest if (run.others_share or 0.0) < cores.BUSY_CPU] or newest
+
+
+def _same_code(one: RunSpec, other: RunSpec) -> bool:
+    """Returns whether both specs compile the same model in the same way, though perhaps for other sizes."""
+    names = ("checkpoint", "task", "mode", "scope", "compiler", "freezing", "graph_break", "protocol")
+    return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+def _parts_of(spec: RunSpec, runs: Sequence[RunResult]) -> _Parts:
+    """Returns the medians of the runs' parts, with a first call as the next run of `spec` will have it."""
+    warm = [cost.warm.model_seconds for run in runs if (cost := run.compilation) is not None and cost.warm is not None]
+    parts = list(map(_measured_parts, runs))
+    again = statistics.median(one.again for one in parts)
+    first_call = statistics.median(one.first_call for one in parts)
+    if spec.cached and spec.cache == "keep" and warm:  # they filled the cache
+        first_call, again = statistics.median(warm), 0.0
+    elif compiled := [one for one, run in zip(parts, runs, strict=True) if run.compilation and run.compilation.cold]:
+        first_call = statistics.median(one.first_call for one in compiled)
+        again = statistics.median(one.again for one in compiled)
+    around, timing = (statistics.median(values) for values in zip(*((p.around, p.timing) for p in parts), strict=True))
+    return _Parts(around, first_call, timing, again)
+
+
+def _measured_parts(run: RunResult) -> _Parts:
+    cost, start = run.compilation, run.start_up
+    own = min(cost.first_call_seconds, run.elapsed_seconds) if cost is not None else 0.0
+    again = 0.0
+    if cost is not None and cost.warm is not None and not cost.warm.run_id and cost.cache != "warm":
+        again = cost.warm.first_call_seconds
+        again += start.import_seconds + start.load_seconds if start is not None else 0.0
+    timing = run.timing_seconds or 0.0
+    return _Parts(max(0.0, run.elapsed_seconds - own - again - timing), own, timing, again)
 
 
 def memory_doubt(spec: RunSpec, checkpoint: Checkpoint | None, stored: Sequence[RunResult], machine: HostInfo) -> str:
@@ -90,14 +182,20 @@ def _alike(spec: RunSpec, stored: Sequence[RunResult]) -> list[RunResult]:
     return [run for run in stored if dataclasses.replace(run.spec, **alike) == asked]
 
 
-def forecast_sweep(specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo) -> SweepForecast:
-    """Returns the sum of the forecasts for specs with device 'cpu' or 'cuda'. `earlier`: any runs, newest first."""
+def forecast_sweep(
+    specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo, crowd: float = 1.0
+) -> SweepForecast:
+    """Returns the sum of the forecasts for specs with device 'cpu' or 'cuda'.
+
+    `earlier`: any runs, newest first. `crowd`: `cores.crowd()`.
+    """
     here = {device: on_this_machine(earlier, machine, device) for device in {spec.device for spec in specs}}
     unknown = Forecast(2 * SECONDS_WITHOUT_CALLS, 0)  # a checkpoint whose parameters nobody has counted
-    forecasts = [forecast_run(spec, find(spec.checkpoint), here[spec.device]) or unknown for spec in specs]
-    return SweepForecast(
-        len(specs), sum(forecast.seconds for forecast in forecasts), sum(not forecast.runs for forecast in forecasts)
-    )
+    found = [
+        forecast_run(spec, find(spec.checkpoint), here[spec.device], machine.compiler_seconds, crowd) or unknown
+        for spec in specs
+    ]
+    return SweepForecast(len(specs), sum(one.seconds for one in found), sum(not one.runs for one in found))
 
 
 def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str) -> list[RunResult]:
@@ -110,7 +208,8 @@ def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str
     ]
 
 
-def _seconds_by_parameters(spec: RunSpec, checkpoint: Checkpoint) -> float:
+def _seconds_of_calls(spec: RunSpec, checkpoint: Checkpoint) -> float:
+    """Returns guessed seconds of all calls of a run, by the model's size."""
     text = spec.task == TEXT_GENERATION
     # As in a ViT: two operations (multiply, add) for each weight and each patch of 16 x 16 pixels, or each token.
     patches = 1 if text else math.prod(checkpoint.input_size) / 256
@@ -124,4 +223,4 @@ def _seconds_by_parameters(spec: RunSpec, checkpoint: Checkpoint) -> float:
     exact = 0.0
     if spec.device == "cuda" and spec.dtype in ("float16", "bfloat16"):
         exact = FLOAT64_CALLS * operations / FLOAT64_OPERATIONS_A_SECOND
-    return spec.repeats * (SECONDS_WITHOUT_CALLS + calls * call + exact)
+    return calls * call + exact

@@ -17,6 +17,7 @@ from ..core.program import PROGRAM
 from ..core.progress import PHASE_DOING, PHASES, Progress, Provisional
 from ..core.refusals import AGAIN, less_memory, other_way_to_compile
 from ..core.result import Failure, RunResult, Status
+from .forecast import Forecast
 from .process import Worker, ending
 from .repeats import ThreadPolicy
 
@@ -40,6 +41,9 @@ class Files:
 
 
 NO_FILES = Files()
+LATE, LATE_SECONDS = 1.2, 2.0
+"""From this multiple of an estimate on, and these seconds for the warm-up behind a compile, a run says that it takes
+longer."""
 
 
 @dataclass
@@ -58,6 +62,8 @@ class OngoingRun:
     progress: Progress = field(default_factory=lambda: Progress("start", 0.0, 0.0))
     progress_at: float = 0.0
     """When `progress` came, in seconds since `begun`."""
+    expected: Forecast | None = None
+    """How long this process is expected to take; None if that is not known."""
 
     @property
     def answer(self) -> RunResult | None:
@@ -74,16 +80,34 @@ class OngoingRun:
     def progress_after(self, elapsed: float, new: Progress | None = None) -> Progress:
         """Returns the latest progress with its times as of `elapsed`, in seconds since the run began.
 
-        `new`, unless it is None, becomes the latest progress, but a provisional result stays. The remaining time counts
-        down; at 0 it becomes None.
+        `new`, unless it is None, becomes the latest progress, but a provisional result stays. The remaining time is the
+        process's own, or else by `expected`. It counts down; at 0 it becomes None.
         """
         if new is not None and not isinstance(self.progress, Provisional):
             self.progress, self.progress_at = new, elapsed
         latest, passed = self.progress, elapsed - self.progress_at
         remaining = (latest.remaining_seconds or 0.0) - passed
         racing = latest.racing_seconds + passed if latest.racing_seconds is not None else None
-        left = remaining if remaining > 0 else None
-        return dataclasses.replace(latest, elapsed_seconds=elapsed, remaining_seconds=left, racing_seconds=racing)
+        exceeded = None
+        if self.expected is not None and latest.remaining_seconds is None:
+            remaining, exceeded = self.expected.seconds - elapsed, self._late_estimate(elapsed, racing)
+        left = remaining if remaining > 0 and exceeded is None else None
+        return dataclasses.replace(
+            latest,
+            elapsed_seconds=elapsed,
+            remaining_seconds=left,
+            racing_seconds=racing,
+            exceeded_seconds=exceeded,
+        )
+
+    def _late_estimate(self, elapsed: float, racing: float | None) -> float | None:
+        """Returns the estimate that the run has exceeded: that of its compile, or else of the whole; None if none."""
+        if self.expected is None:
+            return None
+        compiles = self.expected.compile_seconds if self.progress.phase == "compile" else None
+        if compiles is not None and racing is not None and racing > LATE * compiles + LATE_SECONDS:
+            return compiles
+        return self.expected.seconds if elapsed > LATE * self.expected.seconds else None
 
     def job(self, folder: str) -> dict[str, object]:
         """Returns the message that starts the run in a process whose temporary folder is `folder`. Raises OSError."""

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, cast
 
@@ -133,11 +133,11 @@ class Worker:
     def __init__(self, module: str) -> None:
         """Starts the process. Raises OSError."""
         self.machine: HostInfo | None = None
-        """The machine as the process reports it once it has imported its libraries; None before."""
+        """The machine as the process reports it once it has imported its libraries, and again when it is ready."""
         self.unreadable = False
         """Whether a message was too long or no valid event. A half-sent one does not count: the process has died."""
         self.ready = threading.Event()
-        """Set when the process has imported its libraries, or has ended."""
+        """Set when the process can take a job, after the instruction probe of a new compile cache, or has ended."""
         self._events: queue.SimpleQueue[WorkerEvent | None] = queue.SimpleQueue()
         self._exited_at = math.inf
         """When the process ended, by `time.monotonic`. A process that it started may hold the pipe open after that."""
@@ -166,9 +166,10 @@ class Worker:
 
     def _receive(self, message: codec.JsonObject) -> None:
         kind = message["event"]
-        if kind == "ready":
+        if kind in ("machine", "ready"):
             self.machine = codec.from_plain(HostInfo, message["machine"])
-            self.ready.set()
+            if kind == "ready":
+                self.ready.set()
         elif kind == "progress":
             self._events.put(codec.from_plain(Progress, message["progress"]))
         elif kind == "provisional":
@@ -180,9 +181,16 @@ class Worker:
         else:
             raise ValueError(f"no such event: {kind}")
 
-    def machine_when_ready(self) -> HostInfo:
-        """Waits for the process's report of its machine, at most `READY_SECONDS`. Raises WorkerDied."""
-        self.ready.wait(READY_SECONDS)
+    def machine_when_ready(self, on_probe: Callable[[], None] = lambda: None) -> HostInfo:
+        """Waits until the process can take a job, at most `READY_SECONDS`, and returns its report of the machine.
+
+        Calls `on_probe` once if it runs the instruction probe first. Raises WorkerDied without a report.
+        """
+        end, told = time.monotonic() + READY_SECONDS, False
+        while not self.ready.wait(POLL_SECONDS) and time.monotonic() < end:
+            if self.machine is not None and not told:
+                told = True
+                on_probe()
         if self.machine is not None:
             return self.machine
         if self.unreadable:

@@ -17,6 +17,8 @@ class ThreadPolicy:
     """None: torch's default number, or fewer if other programs use cores."""
     refuse_fewer_threads: bool = False
     """Whether a process is refused if fewer cores than `threads` are free. If False, it then gets fewer threads."""
+    kept_threads: tuple[int, ...] = ()
+    """Numbers of threads that are preferred then, because the compile cache has their code."""
 
 
 class Repeats:

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import logging
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,15 +18,18 @@ from ..core.machine import HostInfo
 from ..core.options import BadInput, RunSpec
 from ..core.program import PACKAGE
 from ..core.progress import Progress, Provisional
-from ..core.refusals import resolve
+from ..core.refusals import on_machine, resolve
 from ..core.result import RunResult
-from ..store.history import History
-from .earlier import complete, store, store_note
+from ..store.history import History, HistoryError
+from . import forecast
+from .earlier import complete, kept_threads, store, store_note
 from .ongoing import NO_FILES, Files, OngoingRun
 from .process import POLL_SECONDS, READY_SECONDS, Worker, WorkerDied, WorkerEvent
 from .repeats import Repeats
 
 WORKER_MODULE = f"{PACKAGE}.backend"
+STORED = 10
+"""How many of a model's newest stored runs tell how long the next one takes, and what the compile cache holds."""
 CLOSING_SECONDS = 5.0
 """How long `close` waits for a run on another thread, which checks every 0.2 s whether to end."""
 
@@ -69,13 +72,16 @@ class Runner:
     def machine(self) -> HostInfo | None:
         """The machine as a worker reports it; None before the first report."""
         for worker in (*self._spares, self._busy):
-            self._machine = self._machine or (worker.machine if worker is not None else None)
+            self._machine = worker.machine if worker is not None and worker.machine else self._machine
         return self._machine
 
-    def inspect(self) -> HostInfo:
-        """Returns the machine once the next run's worker has reported it. Raises WorkerDied, or OSError."""
+    def inspect(self, on_probe: Callable[[], None] = lambda: None) -> HostInfo:
+        """Returns the machine once the next run's worker has reported it. Raises WorkerDied, or OSError.
+
+        Calls `on_probe` if inductor's instruction probe comes before, which takes seconds.
+        """
         self._spares = self._spares or [Worker(self._worker_module)]
-        return self._spares[0].machine_when_ready()
+        return self._spares[0].machine_when_ready(on_probe)
 
     def run(
         self,
@@ -118,6 +124,8 @@ class Runner:
 
     def _run_process(self, run: OngoingRun, repeats: Repeats) -> Generator[Progress, None, RunResult]:
         """Yields the progress of one process, and returns its result, which is already stored. Raises BadInput."""
+        if self.machine is not None:  # known before this worker is ready, for a run that is cancelled until then
+            run.spec = on_machine(run.spec, self.machine)
         marker = self._mark(run.as_interrupted())
         result: RunResult | None = None
         refused = False
@@ -126,11 +134,17 @@ class Runner:
                 try:
                     worker = stack.enter_context(self._one_worker())
                     while (result := self._end_of(run)) is None and not self._wait_until_ready(worker, run):
-                        yield repeats.progress(run.progress_after(run.elapsed_seconds))
+                        probes = worker.machine is not None and not worker.ready.is_set()
+                        now = run.progress_after(run.elapsed_seconds)
+                        yield repeats.progress(dataclasses.replace(now, code="instruction probe" if probes else ""))
                     if result is None and worker.machine is not None:
                         run.spec = resolve(run.spec, worker.machine)
                         marker = self._mark(run.as_interrupted(), marker)
+                        stored = self._runs_of_model(run.spec)
+                        kept = kept_threads(run.spec, worker.machine, stored)
+                        run.threads = dataclasses.replace(run.threads, kept_threads=kept)
                         worker.child.send(run.job(worker.child.folder))
+                        run.expected = forecast.of_run(run.spec, worker.machine, stored)
                 except OSError as error:
                     result = run.not_started(error)
                 while result is None:
@@ -170,6 +184,12 @@ class Runner:
                 History.end_run(marker)
             self._renew_spares(repeats.following(result))
         return result
+
+    def _runs_of_model(self, spec: RunSpec) -> list[RunResult]:
+        """Returns the newest stored runs of the spec's model; [] without a history, or if it cannot be read."""
+        with contextlib.suppress(HistoryError):  # the end of the run says it
+            return [] if self._history is None else self._history.all(STORED, checkpoints={spec.checkpoint})
+        return []
 
     def _mark(self, if_lost: RunResult, marker: BinaryIO | None = None) -> BinaryIO | None:
         """Writes the result to store if the app is killed, in place of that of `marker`. Returns the new marker."""

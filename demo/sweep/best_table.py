@@ -244,10 +244,11 @@ def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, floa
         return {}
     costs = {"cold": compilation.cold, "warm": compilation.warm}
     answers = {}
+    probe = compilation.instruction_probe.loaded_seconds or 0.0  # each process loads the programs of the probe
     for state, seconds in compilation.known_costs.items():
         cost = costs.get(state)
         run = cost.parts.get("first run", 0.0) if cost is not None else 0.0
-        answers[state] = _parts(imports, start.load_seconds, seconds - run, run)
+        answers[state] = _parts(imports, start.load_seconds, probe + seconds - run, run)
     # If inductor cannot cache a way's code, the next process compiles again.
     if "warm" not in answers and answers and result.spec.compiler == "jit" and not result.spec.cached:
         answers["warm"] = next(iter(answers.values()))

@@ -46,11 +46,13 @@ class Search:
         picture: Path,
         other_formats: bool = False,
         minutes: float = MINUTES,
+        spent_seconds: float = 0.0,
     ) -> None:
         """Prepares a search. Results in `stored` (newest first) count as its runs if a new run would only repeat them.
 
-        `minutes` is the budget for runs, without the time in a queue. `other_formats`: whether to try ways that change
-        the outputs. Raises BadInput for `minutes` out of range, or if eager cannot run here.
+        `minutes` is the budget, without the time in a queue; `spent_seconds` of it are over, such as those in which the
+        machine was looked at. `other_formats`: whether to try ways that change the outputs. Raises BadInput for
+        `minutes` out of range, or if eager cannot run here.
         """
         if not isinstance(minutes, int | float) or not MIN_MINUTES <= minutes <= MAX_MINUTES:
             raise BadInput(f"A search takes {MIN_MINUTES:g} to {MAX_MINUTES:g} minutes. Given: {str(minutes)[:80]}.")
@@ -62,7 +64,7 @@ class Search:
         self._runs: dict[str, list[RunResult]] = {way.name: [] for way in self.ways}
         """The runs of each way, oldest first."""
         self._refused: dict[str, str] = {}
-        self._spent = 0.0
+        self._spent = spent_seconds
         self._threads: int | None = None
         """Threads of each process on a CPU; None if the spec or the runner decides."""
         for result in reversed(list(valid_results(stored, {spec.checkpoint}, machine, picture))):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ..core import codec, format as fmt
 from ..core.options import MODES, OPTIONS
 from ..core.stats import TAKEN_FACTOR
+from ..present import speedup_words as words
 from ..present.report import Report
 from .best_table import CLOSE_RATIO, EAGER_WAY, WAYS, BestTable, Way, WayResult
 
@@ -37,24 +38,27 @@ def name(way: Way) -> str:
     return f"mode {known}" if known in MODES else known
 
 
-def _speedup(row: WayResult) -> tuple[str, str]:
-    """Returns the speed-up '1.66×' and its interval '1.5 to 1.8×'; ('', '') for eager, or if not known."""
+def _speedup(row: WayResult, between: str = "") -> str:
+    """Returns '1.66× (1.5 to 1.8×)' with `between` before the interval; '' for eager, or if not known.
+
+    A speed-up that is not known within `speedup_words.RANGE` is its interval alone.
+    """
     speedup = row.speedup
     if speedup is None or row.way.name == EAGER_WAY:
-        return "", ""
-    return fmt.estimate(speedup.ratio, speedup.low, speedup.high), fmt.ends(speedup.low, speedup.high)
+        return ""
+    if speedup.half_width > words.RANGE:
+        return f"{words.ratio(speedup)}{between}"
+    return words.with_ends(f"{words.ratio(speedup)}{between}", speedup)
 
 
 def cells(row: WayResult) -> dict[str, str]:
     """Returns the texts of a row by column; '–' for what is not known."""
     start = {state: row.first_answer(state) for state in ("cold", "warm")}
-    ratio, interval = _speedup(row)
     agreement = "–" if row.way.name == EAGER_WAY else "agrees" if row.result is not None else "not tried yet"
     return {
         "way": fmt.capital(name(row.way)),
-        "speedup": f"{ratio} ({interval})" if ratio else "–",
-        "seconds": fmt.latencies([seconds for seconds in (row.eager_seconds, row.seconds) if seconds is not None])
-        or "–",
+        "speedup": _speedup(row) or "–",
+        "seconds": fmt.latencies([known for known in (row.eager_seconds, row.seconds) if known is not None]) or "–",
         **{state: fmt.duration(known) if known else "–" for state, known in start.items()},
         "memory": fmt.size(row.memory_bytes) if row.memory_bytes else "–",
         "agreement": row.out or agreement,
@@ -65,19 +69,19 @@ def conclusion(table: BestTable) -> list[str]:
     """Returns sentences that say what the search found, the most important first."""
     winner = table.winner
     if winner is None:
-        return ["There is no answer yet: no way could be compared with eager."]
+        out = [row for row in table.rows if row.out and row.result is not None]
+        why = f"{name(out[0].way)} {out[0].out.rstrip('.')}" if out else "no way could be compared with eager"
+        return [f"There is no answer yet: {why}."]
     if winner.way.name == EAGER_WAY:
         said = ["Nothing is known to be better than eager here."]
         unsure = [(speedup.ratio, row) for row in table.rows if row.may_win and (speedup := row.speedup) is not None]
         ratio_of_guess, guess = max(unsure, key=lambda pair: pair[0])
         if ratio_of_guess > 1 and guess.speedup is not None and guess.speedup.verdict == "unsure":
-            ratio, interval = _speedup(guess)
-            said.append(f"The best estimate is that of {name(guess.way)}: {ratio} ({interval}), perhaps no gain.")
+            said.append(f"The best estimate is that of {name(guess.way)}: {_speedup(guess)}, perhaps no gain.")
     else:
-        ratio, interval = _speedup(winner)
         start = winner.first_answer("warm")
         first = "" if start is None else f", first answer after {fmt.duration(start)} in each process"
-        said = [fmt.capital(f"{name(winner.way)}: {ratio} as fast as eager ({interval}){first}")]
+        said = [fmt.capital(f"{name(winner.way)}: {_speedup(winner, ' as fast as eager')}{first}")]
         if table.equals:
             ways, close = ", ".join([name(row.way) for row in table.equals]), 100 * CLOSE_RATIO - 100
             said.append(f"It cannot be told from {ways}; it is the simplest within {close:.0f} % of the surest.")
@@ -91,14 +95,14 @@ def conclusion(table: BestTable) -> list[str]:
     return said
 
 
-def missing(steps: Sequence[tuple[Way, bool]]) -> str:
-    """Returns what a search that ended early left out: 'Not tried: mode lite; to be timed again: freezing.'
+def missing(why: str, steps: Sequence[tuple[Way, bool]]) -> str:
+    """Returns what a search that ended early left out: 'The time was up; not tried: lite; to be timed again: freezing'.
 
-    `steps` are the ways still to run, each with whether it has run before.
+    `why` it ended. `steps` are the ways still to run, each with whether it has run before.
     """
     parts = {"not tried": False, "to be timed again": True}
     names = {title: ", ".join(name(way) for way, tried in steps if tried is again) for title, again in parts.items()}
-    return fmt.capital("; ".join(f"{title}: {ways}" for title, ways in names.items() if ways)) + "."
+    return "; ".join([why, *(f"{title}: {ways}" for title, ways in names.items() if ways)])
 
 
 def as_json(table: BestTable) -> dict[str, object]:

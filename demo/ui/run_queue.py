@@ -1,6 +1,7 @@
 """The queue that the page and the API share: one run at a time, so that none disturbs another's timing."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,9 +20,21 @@ class RunQueue:
         """Maps each run's ticket, the earliest first, to its visitor's id; '' for a run of a sweep or search."""
         self._changed = threading.Condition()
         self.longest = longest or limits.current().queue
+        self._ends_at: float | None = None
+        """When the present run ends, by `time.monotonic`; None if that is not known."""
 
     def __len__(self) -> int:
         return len(self._places)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """In how many seconds the present run is expected to end, above 0; None if that is not known."""
+        left = self._ends_at - time.monotonic() if self._ends_at is not None else 0.0
+        return left if left > 0 else None
+
+    def expect_end(self, seconds: float | None) -> None:
+        """Notes in how many seconds the present run ends."""
+        self._ends_at = time.monotonic() + seconds if seconds is not None else None
 
     @contextmanager
     def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
@@ -41,6 +54,8 @@ class RunQueue:
             yield self._ahead(ticket)
         finally:
             with self._changed:
+                if next(iter(self._places), None) is ticket:
+                    self._ends_at = None
                 self._places.pop(ticket, None)
                 self._changed.notify_all()
 

@@ -28,7 +28,7 @@ from ..store.database import HistoryError
 from ..store.history import History
 from ..sweep.best_way import Search
 from ..sweep.grid import PICTURE, GridRun, specs_to_run
-from ..sweep.run_grid import Done, Event, Waiting, run_cells
+from ..sweep.run_grid import Done, Event, Timing, Waiting, run_cells
 from .run_queue import RunQueue
 
 UPDATE_SECONDS = 2.0
@@ -129,6 +129,10 @@ class Work:
 
     def _note(self, event: object) -> None:
         self.doing = event
+        if isinstance(event, Timing):
+            self.queue.expect_end(event.progress.remaining_seconds)
+        elif isinstance(event, Progress):
+            self.queue.expect_end(event.remaining_seconds)
         if isinstance(event, Provisional):
             self._answered.set()
 
@@ -235,9 +239,11 @@ class Sweep(Series):
     cells: list[GridRun]
     stored: list[RunResult]
     """Earlier runs, newest first, from which `forecast` estimates the time."""
+    crowd: float = field(default_factory=lambda: cores.crowd())
+    """By which factor other programs made runs longer when the sweep began, or after its last run."""
 
     def forecast(self) -> SweepForecast:
-        return forecast_sweep(specs_to_run(self.cells), self.stored, machine_of(self.runner))
+        return forecast_sweep(specs_to_run(self.cells), self.stored, machine_of(self.runner), self.crowd)
 
     def _events(self) -> Generator[Event, None, None]:
         return run_cells(self.cells, self.runner, PICTURE, self._cancel, self._next_turn)
@@ -245,6 +251,7 @@ class Sweep(Series):
     def _note(self, event: object) -> None:
         if isinstance(event, Done):
             self.cells[event.place] = event.cell
+            self.crowd = cores.crowd()
             if event.cell.result is not None:
                 self.stored.insert(0, event.cell.result)
         super()._note(event)

@@ -10,8 +10,9 @@ import pytest
 import torch
 from support.own_workload import workload_of
 from support.samples import measurement, ok_result
+from torch._inductor import cpu_vec_isa
 
-from demo.backend import caveats, compilation
+from demo.backend import caveats
 from demo.backend.effects import Effects
 from demo.backend.workload import Variant, Variants
 from demo.core.machine import GpuSample, HostSample
@@ -167,7 +168,7 @@ def test_code_for_narrower_vectors_than_the_processor_has(own, bits, asked, narr
     chosen = SimpleNamespace(bit_width=lambda: bits)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: own)
     monkeypatch.setattr(caveats, "pick_vec_isa", lambda: chosen)
-    monkeypatch.setattr(compilation, "pick_vec_isa", lambda: chosen)
+    monkeypatch.setattr(cpu_vec_isa, "pick_vec_isa", lambda: chosen)
     with torch.compiler.config.patch(cache_key_tag="avx" if asked else ""):
         found = [caveat.key for caveat in caveats.of_instructions(torch.device("cpu"))]
     assert found == ["narrow_vectors"] * narrow

@@ -1,7 +1,6 @@
 """What torch.compile did to small models that break, recompile, fall back or fail on purpose."""
 
 import dataclasses
-import itertools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 import torch
 from torch._inductor.utils import fresh_cache
 
-from demo.backend import compilation, compile_cache
+from demo.backend import compilation, compile_cache, instruction_probe
 from demo.core.measurement import Compilation, CudaGraphs
 from demo.core.options import RunSpec
 
@@ -81,24 +80,18 @@ def test_too_many_recompiles_fall_back_to_eager() -> None:
     assert "recompile" in one.reason.lower()  # in words that differ between torch's releases
 
 
-PROBE_SECONDS = 0.125
-"""By a clock of its own: the probe that the tests put in takes no time."""
-
-
 @pytest.fixture
 def empty_cache(tmp_path, monkeypatch) -> None:
     """An empty compile cache for a CPU, in a process that has not asked for its instructions yet."""
-    ticks = itertools.count()
-    monkeypatch.setattr(compilation, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * PROBE_SECONDS))
     monkeypatch.setattr(torch._dynamo.callback_handler, "start_callbacks", [])
     monkeypatch.setattr(torch._dynamo.callback_handler, "clear", lambda: None)  # by a reset, as after each run
     compile_cache.use_empty_cache(tmp_path)
-    compilation.separate_instructions()
+    instruction_probe.separate_instructions()
 
 
 def compiled_for(instructions: str, monkeypatch, calls: int = 2) -> Compilation:
     """As by the first compile of a process, with these vector instructions."""
-    monkeypatch.setattr(compilation, "vector_instructions", lambda: instructions)
+    monkeypatch.setattr(instruction_probe, "vector_instructions", lambda: instructions)
     with torch.compiler.config.patch(cache_key_tag=""):
         return compiled(whole(), calls, "inductor")
 
@@ -107,10 +100,9 @@ def compiled_for(instructions: str, monkeypatch, calls: int = 2) -> Compilation:
 def test_an_empty_cache_is_cold_and_then_warm(monkeypatch) -> None:
     first, second = (compiled_for("avx512", monkeypatch) for _ in range(2))
     assert (first.cache, second.cache) == ("cold", "warm") and first.warm is second.cold is None
-    steps = {"dynamo", "aot_autograd", "inductor", "backend compile", "instruction probe", "first run"}
+    steps = {"dynamo", "aot_autograd", "inductor", "backend compile", "first run"}
     for found, cost in ((first, first.cold), (second, second.warm)):
         assert (found.graphs, found.graph_breaks, found.recompiles, found.fallbacks) == (1, (), (), ())
-        assert cost.parts["instruction probe"] == PROBE_SECONDS
         assert set(cost.parts) == steps and sum(cost.parts.values()) == pytest.approx(100.0)
 
 
@@ -124,11 +116,9 @@ def test_the_parts_of_a_first_call_add_up(monkeypatch) -> None:
     seconds = {"dynamo_cumulative": 40, "aot_autograd_cumulative": 36, "inductor_cumulative": 30, "triton": 20}
     metrics = SimpleNamespace(**{f"{name}_compile_time_us": value * 1e6 for name, value in seconds.items()})
     log = compilation.CompileLog()
-    monkeypatch.setattr(compilation.CompileLog, "probe_seconds", 1.0)
     monkeypatch.setattr(compilation, "get_compilation_metrics", lambda: [metrics])
     log.first_call_ended()
-    parts = {"dynamo": 3.0, "aot_autograd": 6.0, "inductor": 10.0, "backend compile": 20.0, "first run": 5.0}
-    parts["instruction probe"] = 1.0
+    parts = {"dynamo": 4.0, "aot_autograd": 6.0, "inductor": 10.0, "backend compile": 20.0, "first run": 5.0}
     assert log.cost(45.0).parts == parts
 
 

@@ -46,6 +46,15 @@ def test_updates_leave_between_blocks_only(seconds_between: float, sent: int, mo
     assert samples == [24 + 34 * block for block in range(8)] and sends == samples[:sent]
 
 
+@pytest.mark.parametrize(
+    ("free", "most", "kept", "threads"),
+    [(4, 4, (2,), 4), (3, 4, (), 3), (3, 4, (2, 4), 2), (3, 4, (1,), 3), (9, 4, (2,), 4), (1, 2, (2,), 1)],
+    ids=["all are free", "none is kept", "kept", "too few are kept", "more than asked", "too many are kept"],
+)
+def test_threads_for_which_code_is_kept_are_preferred(free: int, most: int, kept: Any, threads: int) -> None:
+    assert WorkerJob(SPEC, kept_threads=kept).threads_on(free, most) == threads
+
+
 def test_a_code_is_sent_at_once_and_does_not_stay() -> None:
     events = Events(pipe := Pipe())
     for code in ("", "fewer_threads", ""):

@@ -49,7 +49,7 @@ def test_a_model_of_ones_own_is_run_again(runner: FakeRunner, tmp_path) -> None:
 def test_no_answer_is_exit_code_1(runner: FakeRunner, capsys) -> None:
     runner.answer = lambda spec, image: failed_result(spec=spec)
     assert main(["best"]) == 1
-    assert "no way could be compared" in capsys.readouterr().out
+    assert "There is no answer yet: default mode out of memory" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS, ids=["Ctrl-C", "SIGTERM"])
@@ -57,5 +57,5 @@ def test_a_stopped_search_prints_its_table(number: signal.Signals, code: int, tm
     process = quick(tmp_path, "best", QUICK_SECONDS="2")
     out, err = stop(process, number, after="So far")
     assert process.returncode == code and "Traceback" not in err
-    assert "Stopped. " in out and "The same command goes on." in out and "Speed-up over eager" in out
+    assert "It was stopped; " in out and "; the same command goes on." in out and "Speed-up over eager" in out
     assert "Stopped. What is done is stored" in err

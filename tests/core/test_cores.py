@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,6 +37,22 @@ def test_under_a_quota_nothing_is_known_of_others(stat: Path, monkeypatch) -> No
     assert cores.sample() is not None
     monkeypatch.setattr(cgroup, "cpu_quota", lambda: 1.5)
     assert cores.sample() is None
+
+
+@pytest.mark.parametrize(
+    ("ready", "own", "crowd"),
+    [(1, 0.0, 1.0), (2, 0.0, 1.0), (3, 0.0, 1.5), (17, 0.0, 8.5), (4, 2.0, 1.0)],
+    ids=["idle", "one other", "one on each core", "sixteen", "this program's own"],
+)
+def test_programs_that_can_run_share_the_cores(ready: int, own: float, crowd: float, stat: Path, monkeypatch) -> None:
+    """On two cores, of which this process, which counts, is one of those that can run. `own`: seconds a second."""
+    stat.write_text(f"ctxt 5\nprocs_running {ready}\n")
+    now = itertools.count()
+    monkeypatch.setattr(cores, "time", SimpleNamespace(sleep=lambda _: None, monotonic=lambda: float(next(now))))
+    readings = iter([Reading(2, 0.0, 0.0, 0.0), Reading(2, 2.0, 2.0, own)])
+    monkeypatch.setattr(cores, "sample", lambda: next(readings))
+    monkeypatch.setattr(cores.os, "cpu_count", lambda: 2)
+    assert cores.crowd() == crowd
 
 
 @pytest.mark.parametrize(("others", "whole"), [(0.0, 4), (0.25, 4), (0.3, 3), (1.3, 2), (2.4, 1), (4.0, 1)])

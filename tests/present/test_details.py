@@ -92,7 +92,9 @@ def test_equal_hints_of_breaks_stand_once_with_their_page() -> None:
 
 
 COLD = CompileCost(17.0, {})
+PROBED = (CompileCost(20.0, {"instruction probe": 17.0}), CompileCost(2.0, {"instruction probe": 0.5}))
 COSTS = [
+    (Compilation(20.0, "cold", 1, cold=PROBED[0], warm=PROBED[1]), {"cold": 3.0, "warm": 1.5}),
     (Compilation(0.5, "warm", 1, cold=COLD), {"cold": 17.0, "warm": 0.5}),
     (Compilation(5.5, "off", 1), {"cold": 5.5}),
     (Compilation(4.5, "cold", 1, partly=True, warm=CompileCost(0.5, {})), {"partly": 4.5, "warm": 0.5}),
@@ -100,7 +102,9 @@ COSTS = [
 ]
 
 
-@pytest.mark.parametrize(("found", "costs"), COSTS, ids=["kept", "no cache", "partly filled", "known from nothing"])
+@pytest.mark.parametrize(
+    ("found", "costs"), COSTS, ids=["without the probe", "kept", "no cache", "partly filled", "known from nothing"]
+)
 def test_a_runs_own_first_call_counts_if_nothing_else_was_measured(found: Compilation, costs: dict) -> None:
     assert found.known_costs == costs
 

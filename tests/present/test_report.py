@@ -12,7 +12,7 @@ from demo.cli import terminal
 from demo.core import format as fmt
 from demo.core.comparison import BreakEven, ProcessResult, Spread
 from demo.core.machine import HostSample
-from demo.core.measurement import Compilation, CompileCost, Measurement, Pair
+from demo.core.measurement import Compilation, CompileCost, InstructionProbe, Measurement, Pair
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import RunResult
 from demo.present import details, markdown
@@ -216,6 +216,33 @@ def test_a_start_has_its_time() -> None:
     both = Report(ok_result(compilation=BOTH)).start_times
     assert both == "A start takes 20 s from nothing, 2.0 s with a kept cache"
     assert Report(ok_result(compilation=VOID)).start_times == ""
+
+
+@pytest.mark.parametrize(
+    "compilation",
+    [
+        dataclasses.replace(BOTH, probe=InstructionProbe(17.0, 0.8)),
+        # as it was stored before the probe stood apart
+        Compilation(
+            37.0,
+            "cold",
+            1,
+            cold=CompileCost(37.0, {"instruction probe": 17.0}),
+            warm=CompileCost(2.8, {"instruction probe": 0.8}),
+        ),
+    ],
+    ids=["new", "older"],
+)
+def test_the_probe_of_a_machine_is_named_and_no_part_of_a_start(compilation: Compilation) -> None:
+    report, plain = Report(ok_result(compilation=compilation)), Report(ok_result(compilation=BOTH))
+    assert [start.seconds for start in report.starts] == pytest.approx([20.0, 2.0])
+    assert report.pays == plain.pays
+    probe = "inductor's instruction probe, 17 s once for a compile cache, 0.8 s in each process"
+    assert report.start_times == f"{plain.start_times}; not counted: {probe}"
+    assert report.race[1].words == f"{plain.race[1].words}, without 17 s of the machine's probe"
+    part = details.costs(report)
+    assert [fact.value for fact in part.facts] == [probe]
+    assert part.table[1][0] == ["First call", "20 s", "2.0 s"] and not any("vector" in row[0] for row in part.table[1])
 
 
 def test_a_text_model_pays_after_tokens() -> None:

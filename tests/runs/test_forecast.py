@@ -8,6 +8,8 @@ from support import samples
 from support.samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core import catalog
+from demo.core.machine import HostSample
+from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.options import TEXT_GENERATION, RunSpec
 from demo.core.result import RunResult
 from demo.runs.forecast import Forecast, SweepForecast, forecast_run, forecast_sweep, memory_doubt, on_this_machine
@@ -20,8 +22,50 @@ def test_the_median_of_the_newest_runs_of_the_same_counts() -> None:
     took = [ok_result(elapsed_seconds=seconds) for seconds in (10, 90, 12, 11, 13, 999)]
     other = ok_result(spec=dataclasses.replace(CPU_SPEC, batch_size=4), elapsed_seconds=1)
     earlier = [other, *took, failed_result(spec=CPU_SPEC)]
-    assert forecast_run(CPU_SPEC, None, earlier) == Forecast(12, 5)
-    assert forecast_run(dataclasses.replace(CPU_SPEC, repeats=5), None, earlier) == Forecast(5 * 12, 5)
+    once, often = (forecast_run(dataclasses.replace(CPU_SPEC, repeats=repeats), None, earlier) for repeats in (1, 5))
+    assert (once.seconds, once.runs, often.seconds) == (12, 5, 5 * 12)
+
+
+COLD = Compilation(20.0, "cold", 1, cold=CompileCost(20.0, {}), warm=CompileCost(2.0, {}))
+"""Of a run that compiled, and timed the first call of a second process."""
+FIRST_RUN = ok_result(compilation=COLD, elapsed_seconds=40.0, timing_seconds=4.0, start_up=StartUp(3.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "crowd", "seconds", "compiles"),
+    [
+        # 40 s without the first call (20 s), the second process (3 + 1 + 2 s) and the timing leave 10 s around them
+        ({}, 1.0, 10 + 2 + 4, 2.0),
+        ({}, 3.0, 3 * (10 + 2) + 4, 6.0),
+        ({"cache": "empty"}, 1.0, 40.0, 20.0),
+        ({"batch_size": 8}, 1.0, 40.0, 20.0),
+    ],
+    ids=["the cache is filled", "three programs on each core", "an empty cache", "another size"],
+)
+def test_the_next_run_has_the_first_call_of_its_cache(
+    changes: dict[str, Any], crowd: float, seconds: float, compiles: float
+) -> None:
+    before = dataclasses.replace(FIRST_RUN, spec=dataclasses.replace(CPU_SPEC, cache=changes.get("cache", "keep")))
+    found = forecast_run(dataclasses.replace(CPU_SPEC, **changes), None, [before], crowd=crowd)
+    assert found == Forecast(seconds, 1, "batch_size" not in changes, compiles, crowd)
+
+
+def test_runs_that_others_disturbed_tell_nothing_beside_a_quiet_one() -> None:
+    busy = tuple(HostSample(at_seconds=at, foreign_cpu=0.9) for at in (0.0, 1.0))
+    disturbed = dataclasses.replace(FIRST_RUN, elapsed_seconds=400.0, machine_states=busy)
+    quiet, both = (forecast_run(CPU_SPEC, None, runs) for runs in ([FIRST_RUN], [disturbed, FIRST_RUN, disturbed]))
+    assert quiet == both
+    assert forecast_run(CPU_SPEC, None, [disturbed]).seconds > quiet.seconds
+
+
+def test_a_slow_compiler_makes_a_guess_longer() -> None:
+    vit = catalog.find("shapes-vit")
+    slow, quick = (forecast_run(CPU_SPEC, vit, [], compiler) for compiler in (9.0, 3.0))
+    assert slow.compile_seconds == 3 * quick.compile_seconds and slow.seconds > 2 * quick.seconds
+    larger = forecast_run(
+        dataclasses.replace(CPU_SPEC, checkpoint="shapes-rtdetr"), catalog.find("shapes-rtdetr"), [], 3.0
+    )
+    assert larger.compile_seconds > 3 * quick.compile_seconds
 
 
 GB = 10**9
@@ -123,8 +167,10 @@ def test_failures_and_other_machines_teach_nothing() -> None:
 def test_a_sweep_takes_as_long_as_its_runs() -> None:
     specs = [dataclasses.replace(CPU_SPEC, batch_size=size) for size in (1, 2, 8)]
     earlier = [ok_result(spec=spec, elapsed_seconds=seconds) for spec, seconds in zip(specs, (20, 30), strict=False)]
+    of_model = forecast_run(specs[2], None, earlier)
+    assert forecast_sweep(specs, earlier, samples.MACHINE) == SweepForecast(3, 50 + of_model.seconds, 0)
     rough = forecast_run(specs[2], catalog.find("shapes-vit"), [])
-    assert forecast_sweep(specs, earlier, samples.MACHINE) == SweepForecast(3, pytest.approx(50 + rough.seconds), 1)
+    assert forecast_sweep(specs[2:], [], samples.MACHINE) == SweepForecast(1, rough.seconds, 1)
     unknown = [RunSpec("somebody/model", "image-classification", device="cpu")]
     assert forecast_sweep(unknown, [], samples.MACHINE).guessed == 1
 

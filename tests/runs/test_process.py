@@ -1,6 +1,7 @@
 """What a worker's pipe may bring: its events, and what is none."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import threading
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.samples import ok_result
+from support.samples import MACHINE, ok_result
 
 from demo.core import codec
 from demo.core.progress import Progress
@@ -51,6 +52,22 @@ def listen(monkeypatch) -> Callable[..., tuple[Worker, list[Any]]]:
         return worker, [event for event in events if event is not None]
 
     return read
+
+
+def test_the_machine_is_known_before_the_probe_of_its_instructions(listen: Any) -> None:
+    first = dataclasses.replace(MACHINE, compiler_seconds=None)
+    probed = dataclasses.replace(MACHINE, probe_seconds=17.0, compiler_seconds=3.0)
+    reports = [sent(event, machine=codec.plain(one)) for event, one in (("machine", first), ("ready", probed))]
+    assert listen(reports[0])[0].machine == first
+    assert listen(b"".join(reports))[0].machine_when_ready() == probed
+
+
+def test_a_wait_for_the_probe_is_told_once() -> None:
+    told: list[str] = []
+    worker = Worker.__new__(Worker)
+    worker.machine, looks = MACHINE, iter([False, False, True])
+    worker.ready = SimpleNamespace(wait=lambda seconds: next(looks))
+    assert worker.machine_when_ready(lambda: told.append("probe")) == MACHINE and told == ["probe"]
 
 
 def test_a_result_that_takes_long_to_read_outlives_its_worker(listen: Any, monkeypatch) -> None:

@@ -24,7 +24,8 @@ from demo.core.options import BadInput, RunSpec
 from demo.core.progress import Progress, Provisional
 from demo.core.result import RunResult
 from demo.core.result_json import from_json, to_json
-from demo.runs.earlier import store
+from demo.runs.earlier import kept_threads, store
+from demo.runs.forecast import Forecast
 from demo.runs.ongoing import OngoingRun
 from demo.runs.process import Worker
 from demo.runs.repeats import Repeats
@@ -135,6 +136,30 @@ def test_a_run_borrows_the_costs_of_a_checkpoint_only(history, spec, borrows):
     assert (later.cold, later.warm) == (dataclasses.replace(cost, run_id="measured") if borrows else None, None)
 
 
+def test_a_run_that_is_cancelled_before_it_begins_names_its_device(history) -> None:
+    runner = Runner(history, worker_module=QUICK)
+    last(runner, TINY)
+    cancel = threading.Event()
+    cancel.set()
+    result = last(runner, TINY, cancel=cancel)
+    assert (result.status, result.spec.device) == ("cancelled", "cpu")
+
+
+def test_threads_of_earlier_runs_have_their_code_in_the_cache() -> None:
+    machine = dataclasses.replace(ok_result().environment, torch=MACHINE.torch)
+    one, three = (dataclasses.replace(machine, threads=threads) for threads in (1, 3))
+    longer = dataclasses.replace(ok_result().spec, max_seconds=9.0)
+    stored = [ok_result(environment=three), ok_result(environment=one, spec=longer)]
+    others = [
+        ok_result(environment=dataclasses.replace(machine, threads=2, torch="1.0")),
+        ok_result(environment=machine, spec=dataclasses.replace(longer, batch_size=2)),
+        ok_result(environment=machine, status="failed"),
+        ok_result(environment=machine, spec=dataclasses.replace(longer, cache="empty")),
+    ]
+    assert kept_threads(ok_result().spec, MACHINE, stored + others) == (1, 3)
+    assert kept_threads(dataclasses.replace(longer, freezing=True), MACHINE, stored) == ()
+
+
 @needs_linux
 def test_the_spare_is_ready_before_the_click(tmp_path, monkeypatch):
     marker = f"SPARE={tmp_path}"
@@ -192,6 +217,27 @@ def test_the_time_left_counts_down_between_events_and_runs_out() -> None:
     assert later.racing_seconds == 3.5
     assert (later.phase, later.elapsed_seconds, later.remaining_seconds) == ("compile", 4.0, 7.0)
     assert run.progress_after(12.0).remaining_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "elapsed", "racing", "left", "exceeded"),
+    [
+        ("load", 5.0, None, 25.0, None),
+        ("compile", 15.0, 10.0, 15.0, None),
+        ("compile", 35.0, 27.0, None, 20.0),
+        ("check", 35.0, 30.0, None, None),
+        ("check", 37.0, 32.0, None, 30.0),
+    ],
+    ids=["loads", "compiles", "compiles too long", "a little late", "late"],
+)
+def test_what_exceeds_its_estimate_says_so(
+    phase: str, elapsed: float, racing: float | None, left: float | None, exceeded: float | None
+) -> None:
+    run = OngoingRun(TINY, expected=Forecast(30.0, 1, compile_seconds=20.0))
+    now = run.progress_after(elapsed, Progress(phase, 0.2, elapsed, racing_seconds=racing))
+    assert (now.remaining_seconds, now.exceeded_seconds) == (left, exceeded)
+    timing = run.progress_after(elapsed, Progress("time", 0.5, elapsed, remaining_seconds=3.0, racing_seconds=racing))
+    assert (timing.remaining_seconds, timing.exceeded_seconds) == (3.0, None)  # the process itself knows better
 
 
 def test_the_time_left_counts_the_repeats_to_come() -> None:

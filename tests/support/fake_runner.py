@@ -90,7 +90,7 @@ class FakeRunner:
         finally:
             self.running -= 1
 
-    def inspect(self) -> HostInfo | None:
+    def inspect(self, on_probe: Callable[[], None] = lambda: None) -> HostInfo | None:
         return self.machine
 
     def free_threads(self) -> int | None:

@@ -201,6 +201,14 @@ def test_a_search_that_ends_early_knows_what_is_missing(clock: SimpleNamespace) 
     assert {way.name for way, again in search.missing if not again} == set(search._by_spec.values()) - tried
 
 
+def test_the_time_before_the_first_run_is_a_part_of_the_budget(clock: SimpleNamespace) -> None:
+    for spent, left in ((0.0, 60.0), (50.0, 10.0), (90.0, 0.0)):
+        search = Search(SPEC, MACHINE, [], PICTURE, minutes=1.0, spent_seconds=spent)
+        assert search.left_seconds == left
+        if not left:
+            assert list(search.run(answering(seconds_of), threading.Event())) == []
+
+
 def test_a_way_that_fails_is_tried_once() -> None:
     crashed = {"status": "crashed", "failure": Failure("time", "It died.", ""), "compiled": None}
     odd = {"package": BadInput("There is no compiler."), "freezing": crashed}

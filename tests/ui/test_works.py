@@ -17,9 +17,10 @@ from demo.core import limits
 from demo.core.options import BadInput, RunSpec
 from demo.core.progress import Provisional
 from demo.core.result import RunResult
-from demo.ui import works as visitor_works
+from demo.ui import run_queue, works as visitor_works
 from demo.ui.run_queue import RunQueue
 from demo.ui.tabs.events import MOST_FOLLOWING, follow_work
+from demo.ui.tabs.headline import waits
 from demo.ui.works import Supervisor, VisitorRun, visitor_name
 
 OK = ok_result()
@@ -49,6 +50,21 @@ def test_a_visitor_has_one_run_at_a_time() -> None:
         works.start(job(runner, queue))
     assert works.of("one") is first and len(queue) == 1
     first.cancel()
+
+
+def test_who_waits_learns_when_the_present_run_ends(monkeypatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(run_queue, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    queue = RunQueue()
+    with queue.join("one"):
+        with queue.join("two"):
+            queue.expect_end(20.0)
+            assert waits(1, queue) == "Runs ahead of yours: 1, the first ends in about 20 s."
+        assert queue.seconds_left == 20.0  # another left the queue
+        now[0] += 30.0
+        assert waits(1, queue) == "Runs ahead of yours: 1."
+        queue.expect_end(20.0)
+    assert queue.seconds_left is None  # the next run has not said it
 
 
 def test_works_have_as_many_places_as_the_queue(monkeypatch) -> None:

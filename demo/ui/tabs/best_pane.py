@@ -24,7 +24,7 @@ from ..works import BestSearch, result_or_error
 from . import links, tables
 from .events import EVENT_OPTIONS, RAW, Updates, WorkView, error_card
 from .form import spec_and_picture
-from .headline import doing
+from .headline import doing, waits
 from .result_pane import code_to_copy
 from .run_tab import RunTab
 
@@ -151,16 +151,16 @@ def head(going: BestSearch) -> str:
     if not going.ended:
         paragraphs.append(f"{_doing(going)} · {fmt.rounded_duration(search.left_seconds)} left at most")
     elif not search.complete:
-        why = "Cancelled" if going.stopped else "The time is up"
-        left = escape_markdown(best_words.missing(search.missing))
-        paragraphs.append(f"{why}. {left} What was measured is kept: press “Find the best way” again to go on.")
+        why = "It was cancelled" if going.stopped else "The time was up"
+        left = escape_markdown(best_words.missing(why, search.missing))
+        paragraphs.append(f"{left}; press “Find the best way” again to go on from what was measured.")
     return "\n\n".join(paragraphs)
 
 
 def _doing(going: BestSearch) -> str:
     match going.doing:
         case Waiting(ahead):
-            return f"Runs ahead of yours: {ahead}."
+            return waits(ahead, going.queue)
         case Timing(place, timing):
             way = fmt.capital(best_words.name(going.search.ways[place]))
             return f"**{way}** · {doing(timing)}"

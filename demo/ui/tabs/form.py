@@ -51,6 +51,8 @@ MODE_NOTES = {
 FIRST_CHECKPOINT = next(entry for entry in catalog.CHECKPOINTS if entry.id == catalog.DEFAULT)
 """The checkpoint that the form has when the page opens."""
 VIT = "google/vit-base-patch16-224"
+CROWDED = 1.25
+"""From this factor on, by which other programs make a run longer, the estimate names them."""
 
 FieldValues = dict[str, Any]
 """The values of the form's fields by name, as a browser sent them."""
@@ -235,10 +237,13 @@ def forecast_html(
     text, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
         text = f"About {fmt.rounded_duration(expected.seconds)}"
-        basis = f"based on earlier runs with these settings: {expected.runs}"
+        alike = "with these settings" if expected.same_settings else "of this model, which compiles anew"
+        basis = f"based on earlier runs {alike}: {expected.runs}"
         if not expected.runs and checkpoint is not None:
             basis = f"rough estimate from {fmt.parameters(checkpoint.parameters)} parameters"
             basis += ", download not counted" if needs_download(checkpoint) else ""
+        if expected.crowd >= CROWDED:
+            basis += f"; other programs make it {fmt.ratio(expected.crowd)} as long"
     return render("results.forecast", text, basis, doubts, query)
 
 

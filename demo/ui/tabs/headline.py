@@ -16,9 +16,13 @@ from ...core.result_json import from_json
 from ...core.stats import Interval
 from ...present import naming, race
 from ...present.report import Report
+from ..run_queue import RunQueue
 from ..templates import percentage, render
 from . import links
 from .form import weights_source
+
+RECORDED = program.ASSETS / "recorded"
+"""The folder of the results that come with the project."""
 
 
 def intro(checkpoint: str) -> Markup:
@@ -27,15 +31,23 @@ def intro(checkpoint: str) -> Markup:
     model = f"{name}: {entry.title}, {weights_source(entry)}" if entry is not None else f"{name}, from the Hub"
     if catalog.id_refusal(checkpoint):
         model = ""
-    recorded = Report(recorded_runs()[0])
+    recorded = Report(recorded_run(checkpoint))
     return render("results.intro", model, race_of(recorded, plays=True), recorded.result)
 
 
 @functools.cache
 def recorded_runs() -> tuple[RunResult, ...]:
-    """Returns the results that come with the project, each recorded on another machine. The first is for a new page."""
-    files = sorted(program.ASSETS.glob("recorded*.json"))
+    """Returns the results that come with the project, each recorded on another machine by `tools/record.py`."""
+    files = sorted(RECORDED.glob("*.json"), key=lambda file: (len(file.stem), file.stem))  # plain runs first
     return tuple(from_json(json.loads(file.read_text(encoding="utf-8"))) for file in files)
+
+
+def recorded_run(checkpoint: str) -> RunResult:
+    """Returns the recorded run of a checkpoint, else of its task, else any."""
+    entry = catalog.find(checkpoint)
+    of_model = [run for run in recorded_runs() if run.spec.checkpoint == checkpoint]
+    of_task = [run for run in recorded_runs() if entry is not None and run.spec.task == entry.task]
+    return [*of_model, *of_task, *recorded_runs()][0]
 
 
 def headline(report: Report, recorded: bool = False) -> Markup:
@@ -137,6 +149,12 @@ def compile_parts(progress: Progress) -> str:
     going = progress.first_seconds is None and (progress.graphs or progress.breaks)
     counted = f" Graphs so far: {progress.graphs}, breaks: {progress.breaks}." if going else ""
     return f"{fmt.capital(parts)}.{counted}"
+
+
+def waits(ahead: int, queue: RunQueue) -> str:
+    """Returns 'Runs ahead of yours: 1, the first ends in about 20 s.' A run of a search or sweep counts as one."""
+    ends = f", the first ends in about {fmt.rounded_duration(left)}" if (left := queue.seconds_left) else ""
+    return f"Runs ahead of yours: {ahead}{ends}."
 
 
 def doing(progress: Progress) -> Markup:

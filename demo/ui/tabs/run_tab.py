@@ -25,11 +25,11 @@ from ...sweep.run_grid import Waiting
 from ..desk import Desk
 from ..look import FOCUS_STAGE, REDRAW, TO_ANSWER, TO_STAGE
 from ..templates import render
-from ..works import VisitorRun, WaitingForQuiet, Work, result_or_error, visitor_name
+from ..works import Series, VisitorRun, WaitingForQuiet, Work, result_or_error, visitor_name
 from . import form as forms, links, tables
 from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates, WorkView, error_card, follow_work, problem_card
 from .form import FIRST_CHECKPOINT
-from .headline import headline, intro, progress_strip, recorded_runs
+from .headline import headline, intro, progress_strip, recorded_runs, waits
 from .result_pane import ResultPane
 
 BROWSER_KEY = "worth-compiling-visitor"
@@ -41,6 +41,7 @@ WAITING = (
 )
 WAITING_FOR_QUIET = "The run starts by itself when they leave it alone, or after five minutes. Cancel to give up."
 LATER_START = "The answer stands. Measuring how long the next start takes …"
+SEARCHING = "Your search goes on. What it knows comes in a moment."
 LATE_HINT = "This takes longer than announced. Key S stops it and shows the recorded answer."
 DRAWING_SECONDS = race.PLAYED_SECONDS + 3.0
 """How long the animation of a new page keeps the browser busy. The browser may run on this machine."""
@@ -184,7 +185,8 @@ class RunTab(WorkView[VisitorRun]):
         query, spec, stored = links.query(spec), on_machine(spec, machine), self._stored_runs()
         if problem_here := refusal(spec, machine):
             return render("results.no_forecast", problem_here)
-        expected = forecast.forecast_run(spec, checkpoint, forecast.on_this_machine(stored, machine, spec.device))
+        here = forecast.on_this_machine(stored, machine, spec.device)
+        expected = forecast.forecast_run(spec, checkpoint, here, machine.compiler_seconds, cores.crowd())
         doubts = [forecast.memory_doubt(spec, checkpoint, stored, machine), *forms.doubts(spec)]
         return forms.forecast_html(expected, checkpoint, list(filter(None, doubts)), query)
 
@@ -234,7 +236,9 @@ class RunTab(WorkView[VisitorRun]):
     def _visitor_run(self, name: str, values: tuple[object, ...], when_quiet: bool = False) -> VisitorRun:
         spec, image = forms.spec_and_picture(self.form.by_name(values))
         here, earlier = self._here(spec)
-        expected = forecast.forecast_run(here, catalog.find(spec.checkpoint), earlier)
+        machine = self._desk.runner.machine
+        speed = machine.compiler_seconds if machine is not None else None
+        expected = forecast.forecast_run(here, catalog.find(spec.checkpoint), earlier, speed, cores.crowd())
         return VisitorRun(
             self._desk.runner,
             self._desk.queue,
@@ -264,11 +268,11 @@ class RunTab(WorkView[VisitorRun]):
         """Returns updates that show the latest stored run with the form's settings, marked as recorded.
 
         While a run of the visitor goes on, the settings of that run count instead of the form's. If a stored run has
-        them, the visitor's run is cancelled, and the page then shows the stored run. If none has, nothing changes.
+        them, what goes on is cancelled, and the page then shows the stored run. If none has, it goes on.
         """
         work = self.work_of(request, visitor)
-        if work is not None and not work.ended:
-            if isinstance(work, VisitorRun) and work.recorded is not None:
+        if isinstance(work, VisitorRun) and not work.ended:
+            if work.recorded is not None:
                 work.show_recorded = True
                 work.cancel()
             return {self.pane.notice: gr.skip()}  # gradio fails on an empty answer
@@ -280,6 +284,8 @@ class RunTab(WorkView[VisitorRun]):
         if run is None:
             sentence = "No answer of these settings is stored on this machine, and none was recorded on another one."
             return self.pane.show_refusal(problem_card("Nothing recorded", sentence, "Press R to run it."))
+        if work is not None and not work.ended:  # a search or a pre-flight
+            work.cancel()
         return self._show_recorded_run(run, work)
 
     def _show_recorded_run(self, run: RunResult, work: Work | None = None) -> Updates:
@@ -301,7 +307,7 @@ class RunTab(WorkView[VisitorRun]):
     def _show_progress(self, job: VisitorRun) -> Updates:
         match job.doing:
             case Waiting(ahead):
-                heading = f"Runs ahead of yours: {ahead}."
+                heading = waits(ahead, job.queue)
                 here = job.recorded is not None and job.recorded not in recorded_runs()
                 recorded = Report(job.recorded) if here and job.recorded is not None else None
                 html = render("progress.waiting", heading, WAITING, job.expected_seconds, recorded)
@@ -356,6 +362,8 @@ class RunTab(WorkView[VisitorRun]):
         if isinstance(work, VisitorRun) and (RETURN_KEY in query or not (work.ended and work.delivered)):
             updates |= self._show_start(work)
             return updates | links.fill_form(form, work.spec) | form.with_picture(work.image)
+        if isinstance(work, Series) and not work.ended:
+            updates |= self.pane.running(render("results.note", SEARCHING))  # until `BestPane` has answered
         spec = result_or_error(lambda: links.spec_of(query, FIRST_CHECKPOINT.id))
         if isinstance(spec, Exception):
             card = problem_card("The link cannot be followed", str(spec), "Choose the settings in the form.")

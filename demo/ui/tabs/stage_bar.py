@@ -5,17 +5,19 @@ is opened during a pre-flight shows nothing of it.
 """
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import gradio as gr
 from markupsafe import Markup
 
-from ...core import catalog, format as fmt, hub
+from ...core import catalog, cores, format as fmt, hub
 from ...core.machine import HostInfo
 from ...core.options import OptionValues, RunSpec
 from ...core.refusals import on_machine
+from ...core.result import RunResult
 from ...present import naming
 from ...present.report import Report
+from ...runs.forecast import forecast_sweep
 from ...sweep.grid import GridRun
 from ...sweep.run_grid import Done, Event, Timing, Waiting, run_one
 from ..desk import Desk
@@ -25,8 +27,8 @@ from ..works import Series, machine_of
 from . import links
 from .events import EVENT_OPTIONS, IN_BROWSER, RAW, Updates, WorkView, error_card
 from .form import default_picture
-from .headline import doing
-from .run_tab import RunTab
+from .headline import doing, waits
+from .run_tab import MAX_RUNS, RunTab
 
 SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 
@@ -50,6 +52,15 @@ class PreFlight(Series):
 
     names: list[str]
     cells: list[GridRun]
+    stored: list[RunResult]
+    """Earlier runs, newest first, from which `seconds_left` is estimated."""
+    crowd: float = field(default_factory=lambda: cores.crowd())
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds of the runs that have not ended."""
+        to_run = [cell.spec for cell in self.cells[self.runs_ended :]]
+        return forecast_sweep(to_run, self.stored, machine_of(self.runner), self.crowd).seconds
 
     def _events(self) -> Generator[Event, None, None]:
         threads = self.runner.free_threads()
@@ -101,7 +112,8 @@ class StageBar(WorkView[PreFlight]):
         machine = machine_of(self._desk.runner)
         specs = presets(machine)
         cells = [GridRun(on_machine(spec, machine)) for spec in specs.values()]
-        return PreFlight(self._desk.runner, self._desk.queue, visitor, list(specs), cells)
+        stored = self._desk.history.all(MAX_RUNS)
+        return PreFlight(self._desk.runner, self._desk.queue, visitor, list(specs), cells, stored)
 
     def _show_refusal(self, card: Markup) -> Updates:
         return self._form.pressable(running=False) | self._tab.pane.show_refusal(card) | {self.work_shown: None}
@@ -122,8 +134,10 @@ class StageBar(WorkView[PreFlight]):
 
 def screen(going: PreFlight) -> Markup:
     """Returns a table as HTML: each preset with its state, its verdict and how long it takes."""
-    ready = sum(cell.result is not None and Report(cell.result).kind is not None for cell in going.cells)
+    ready = sum(cell.result is not None and Report(cell.result).usable for cell in going.cells)
     heading = f"Pre-flight: {ready} of {len(going.cells)} ready"
+    if not going.ended:
+        heading += f", about {fmt.rounded_duration(going.seconds_left)} left"
     return render("progress.pre_flight", heading, [_row(going, place) for place in range(len(going.cells))])
 
 
@@ -141,10 +155,10 @@ def _row(going: PreFlight, place: int) -> tuple[str, str, str]:
         warm = result.compilation.known_costs.get("warm") if result.compilation is not None else None
         if warm is not None:
             facts.append(f"starts in {fmt.duration(warm)} with the kept cache")
-        return name, "ready", " · ".join(facts)
+        return name, "ready" if report.usable else "not usable", " · ".join(facts)
     match going.doing:
         case Timing(at, progress) if at == place and not going.ended:
             return name, "now", doing(progress)
         case Waiting(ahead) if not going.ended and place == going.runs_ended:
-            return name, "waits", f"Runs ahead of yours: {ahead}."
+            return name, "waits", waits(ahead, going.queue)
     return name, "not run" if going.ended else "next", ""

@@ -21,10 +21,10 @@ from ...sweep.grid import AXES, PICTURE, PRESETS, GridRun, downloads, make_cells
 from ...sweep.run_grid import Timing, Waiting
 from ..desk import Desk
 from ..look import TO_OPEN_RUN, TO_SWEEP
-from ..works import Supervisor, Sweep, machine_of
+from ..works import Supervisor, Sweep, machine_of, result_or_error
 from . import tables
 from .events import EVENT_OPTIONS, Updates, WorkView, error_card
-from .headline import doing
+from .headline import doing, waits
 from .run_tab import RunTab
 
 GRIDS = {"published": "The guide's 12 models", "smoke": "4 bundled models"}
@@ -108,7 +108,9 @@ class SweepTab(WorkView[Sweep]):
         fields: list[gr.Dropdown | gr.Radio | gr.Checkbox] = [*self.axes.values(), self._weights, self._fresh]
         run_tab, visitor = self._run_tab, self._run_tab.visitor
         choices = [tab.select, *(field.change for field in fields)]
-        gr.on(choices, self._plan, fields, self.plan, trigger_mode="always_last", **EVENT_OPTIONS)
+        planned = [self.plan, self.map, self.table]
+        asked = [self.work_shown, *fields]
+        gr.on(choices, self._preview, asked, planned, trigger_mode="always_last", **EVENT_OPTIONS)
         for name, button in presets.items():
             values = list(_choices_of(PRESETS[name]).values())
             button.click(lambda values=values: values, None, list(self.axes.values()), **EVENT_OPTIONS)
@@ -141,6 +143,14 @@ class SweepTab(WorkView[Sweep]):
         stored = desk.history.all(min(STORED_A_CELL * len(specs), MAX_STORED), checkpoints=checkpoints)
         cells = make_cells(specs, stored, machine_of(desk.runner), PICTURE, bool(fresh))
         return Sweep(desk.runner, desk.queue, visitor, cells, stored)
+
+    def _preview(self, going: Sweep | None, *values: object) -> Updates:
+        """Returns updates of the plan and, if the page shows no sweep, of the cells that Start would fill."""
+        updates: Updates = {self.plan: self._plan(*values)}
+        if going is None:
+            planned = result_or_error(lambda: self._sweep(values))
+            updates |= self._show_cells(planned) if isinstance(planned, Sweep) else {}
+        return updates
 
     def _plan(self, *values: object) -> str:
         """Returns as Markdown how many cells would run, how long, and what to download."""
@@ -196,9 +206,10 @@ class SweepTab(WorkView[Sweep]):
                 step = "Stopped" if going.stopped else "Done"
                 now = "Start continues with the rest, unless it re-runs everything." if going.stopped else ""
             case Timing(place, timing):
-                now = f"{escape_markdown(cells[place].spec.checkpoint)}: {doing(timing)}"
+                late = naming.longer_than(timing)
+                now = f"{escape_markdown(cells[place].spec.checkpoint)}: {doing(timing)}{late and f', {late}'}"
             case Waiting(ahead):
-                now = f"Runs ahead of yours: {ahead}."
+                now = waits(ahead, going.queue)
             case _:
                 now = ""
         done = sum(cell.done for cell in cells)

@@ -102,7 +102,7 @@ def test_a_cancelled_search_goes_on_at_the_next_press() -> None:
     ended(going)
     kept = sum(row.result is not None for row in going.search.table().rows)
     assert going.stopped and 0 < kept < len(going.search.ways) - 1
-    assert "Cancelled" in arrive(page)[pane.head]
+    assert "It was cancelled; not tried: " in arrive(page)[pane.head]
     assert "everything was tried" in search(page)[pane.head]
 
 

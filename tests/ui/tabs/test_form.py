@@ -78,7 +78,8 @@ def test_a_stored_run_of_this_machine_narrows_the_forecast(history: History) -> 
     assert "rough estimate from 827 k parameters</small>" in forecast(page)
     history.append(ok_result(environment=dataclasses.replace(ENVIRONMENT, device_name=MACHINE.cpu)))
     assert "based on earlier runs with these settings: 1" in forecast(page)
-    assert "rough estimate" in forecast(page, batch_size=8)
+    assert "based on earlier runs of this model, which compiles anew: 1" in forecast(page, batch_size=8)
+    assert "rough estimate" in forecast(page, batch_size=8, mode="lite")
     assert 'data-query="checkpoint=shapes-vit&amp;batch_size=8"' in forecast(page, batch_size=8)
 
 

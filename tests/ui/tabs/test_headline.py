@@ -9,15 +9,25 @@ import pytest
 from support.page_support import HOSTILE
 from support.samples import ENVIRONMENT, failed_result, ok_result
 
+from demo.core import catalog
 from demo.core.caveat import Caveat, note
 from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import Failure
 from demo.core.stats import Interval
 from demo.present.report import Report
-from demo.ui.tabs import tables
+from demo.ui.tabs import headline as headlines, tables
 from demo.ui.tabs.events import problem_card
-from demo.ui.tabs.headline import compile_parts, doing, headline, intro, progress_strip, ruler
+from demo.ui.tabs.headline import (
+    compile_parts,
+    doing,
+    headline,
+    intro,
+    progress_strip,
+    recorded_run,
+    recorded_runs,
+    ruler,
+)
 
 TEMPLATES = Path(__file__).parents[3] / "demo" / "ui" / "templates"
 
@@ -48,6 +58,20 @@ def test_texts_from_outside_cannot_become_html() -> None:
         tables.status_line(HOSTILE),
     ]
     assert not any(re.search(r"<img src=x|<script", piece) for piece in pieces)
+
+
+def test_each_model_is_introduced_by_its_own_recorded_run(monkeypatch) -> None:
+    text = ok_result(id="text", spec=catalog.make_spec("shapes-gemma", prompt=catalog.PROMPT))
+    tuned, plain = (
+        ok_result(id=mode, spec=catalog.make_spec("shapes-vit", mode=mode)) for mode in ("max-autotune", "default")
+    )
+    monkeypatch.setattr(headlines, "recorded_runs", lambda: (plain, text, tuned))
+    models = {"shapes-vit": "default", "shapes-gemma": "text", "google/gemma-2b": "text", "somebody/model": "default"}
+    assert {model: recorded_run(model).id for model in models} == models
+
+
+def test_the_recorded_runs_can_stand_for_another_run() -> None:
+    assert recorded_runs() and all(Report(run).usable for run in recorded_runs())
 
 
 def span(html: str, kind: str) -> tuple[float, float]:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from support.fake_runner import FakeRunner
 from support.page_support import HOSTILE, ended, followed, from_browser, handler, press, press_row, shown, stage_of
-from support.samples import failed_result, ok_result
+from support.samples import failed_result, info_of, ok_result
 
 from demo.core import catalog, format as fmt, limits
 from demo.core.options import BadInput, RunSpec
 from demo.core.result import RunResult
 from demo.store.history import History
-from demo.sweep.grid import AXES, PRESETS
+from demo.sweep.grid import AXES, PICTURE, PRESETS
 from demo.ui import works
 from demo.ui.page import Page
 from demo.ui.tabs.sweep_tab import SweepTab
@@ -158,13 +158,25 @@ def test_a_bad_grid_is_refused(sizes: list[str], words: str, monkeypatch) -> Non
     assert tab.start_button not in only
 
 
+def test_what_start_would_fill_is_shown_before(history: History) -> None:
+    """Unless the page shows a sweep, whose cells stay."""
+    history.append(ok_result(spec=catalog.make_spec("shapes-vit", device="cpu"), image=info_of(PICTURE)))
+    page = Page(FakeRunner(lambda *_: ok_result()), history=history)
+    tab = page.sweep_tab
+    change = handler(page, of=(tab.axes["modes"], "change"))
+    values = [*(field.value for field in tab.axes.values()), "pretrained", False]
+    cells = [row[-2] for row in shown(change(None, *values)[tab.table])]
+    assert cells.count("to run") == 7 and cells.count("stored already") == 1
+    assert change(run_sweep(page), *values).keys() == {tab.plan}
+
+
 def test_the_plan_has_cells_time_downloads(monkeypatch) -> None:
     page, tab = page_of()
 
     def planned(weights: str = "pretrained", **axes: Any) -> str:
         values = {name: field.value for name, field in tab.axes.items()} | axes
         change = handler(page, of=(tab.axes["modes"], "change"))
-        return change(*values.values(), weights, False)
+        return change(None, *values.values(), weights, False)[tab.plan]
 
     guides = {name: [str(value) for value in PRESETS["published"][name]] for name in AXES}
     monkeypatch.setattr("demo.core.hub.holds_weights", lambda checkpoint: checkpoint == "microsoft/resnet-50")

@@ -1,0 +1,122 @@
+"""Inductor's instruction probe: before the first compile for a CPU, small programs find its vector instructions.
+
+- Building the programs takes seconds, once for each machine and compile cache. Later processes only load them.
+- `build` builds them ahead of any run, and measures the compiler with them. A file in the cache keeps both times.
+- `look` is what each process does before it compiles. It also keeps code for other instructions apart in the cache.
+"""
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._inductor import config, cpp_builder, cpu_vec_isa, exc
+from torch._inductor.runtime.cache_dir_utils import cache_dir
+from torch.utils._filelock import FileLock
+
+from ..core import codec
+from ..core.measurement import InstructionProbe
+
+FILE = "instruction-probe.json"
+SHORTEST = 0.01
+"""Seconds below which this process has looked before: to load the programs takes some tenths of a second."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What it took to build the programs."""
+
+    key: str
+    """Compiler, torch and processor. With another one the programs are built anew."""
+    seconds: float | None
+    """Wall time of the whole probe; None if the programs were there, built by another program."""
+    compiler_seconds: float | None
+    """Processor time of the compiler for the longest program, which reads ATen's headers as each of inductor's kernels
+    does; None if it could not be compiled."""
+
+
+def built() -> Built | None:
+    """Returns what it took to build the programs of this compile cache; None if that is not known."""
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        found = codec.from_plain(Built, json.loads(Path(cache_dir(), FILE).read_text()))
+        return found if found.key == _key() else None
+    return None
+
+
+def build() -> Built:
+    """Builds the programs unless this compile cache has them. Returns what that took, now or before. Raises OSError."""
+    (folder := Path(cache_dir())).mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f"{FILE}.lock"):  # two processes may start together
+        if (known := built()) is not None:
+            return known
+        seconds: list[float] = []
+        original, started = cpp_builder.CppBuilder.build, time.perf_counter()
+
+        def build_and_time(self: Any) -> None:
+            before = _compilers_seconds()
+            original(self)
+            seconds.append(_compilers_seconds() - before)
+
+        with mock.patch.object(cpp_builder.CppBuilder, "build", build_and_time):
+            vector_instructions()
+            took = time.perf_counter() - started if seconds else None
+            if not seconds and config.cpp.vec_isa_ok is None:  # else the probe is switched off
+                _compile_known_program()
+        found = Built(_key(), took, max(seconds, default=None))
+        _write(folder / FILE, found)
+        return found
+
+
+def look() -> InstructionProbe:
+    """Finds the vector instructions, and adds them to the cache key of compiled graphs. Returns what that took."""
+    once = build()
+    started = time.perf_counter()
+    # Without the tag inductor loaded code for AVX-512 under ATEN_CPU_CAPABILITY=avx2, which gave NaN.
+    torch.compiler.config.cache_key_tag = vector_instructions()
+    again = time.perf_counter() - started
+    return InstructionProbe(once.seconds, again if again > SHORTEST else None)
+
+
+def separate_instructions() -> None:
+    """Lets the first compile of this process add the vector instructions to the cache key, unless `look` has."""
+
+    def tag_cache(_: Any) -> None:
+        torch.compiler.config.cache_key_tag = torch.compiler.config.cache_key_tag or vector_instructions()
+
+    torch._dynamo.callback_handler.register_start_callback(tag_cache)
+
+
+def vector_instructions() -> str:
+    """Returns the vector instructions that inductor uses: 'avx512 avx512_vnni', or 'no vector instructions'."""
+    return str(isa) if (isa := cpu_vec_isa.pick_vec_isa()).bit_width() else "no vector instructions"
+
+
+def _key() -> str:
+    compiler = cpp_builder.get_compiler_version_info(cpp_builder.get_cpp_compiler())
+    return f"{compiler} {torch.__version__} {' '.join(cpu_vec_isa.x86_isa_checker())}"
+
+
+def _compilers_seconds() -> float:
+    """Returns the processor time of all child processes that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def _compile_known_program() -> None:
+    """Compiles the probe's longest program once more, only to see how long the compiler takes."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(exc.CppCompileError):
+        (source := Path(folder, "probe.cpp")).write_text(cpu_vec_isa.VecISA._avx_code)
+        options = cpp_builder.CppTorchOptions(vec_isa=cpu_vec_isa.pick_vec_isa(), warning_all=False)
+        cpp_builder.CppBuilder("probe", [str(source)], options, folder).build()
+
+
+def _write(file: Path, found: Built) -> None:
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as whole:
+        json.dump(codec.plain(found), whole)
+    os.replace(whole.name, file)
