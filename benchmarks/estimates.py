@@ -43,7 +43,7 @@ def busy() -> Iterator[None]:
 def row(spec: RunSpec, runner: Runner, history: History, case: str) -> tuple[list[str], float]:
     """Runs `spec`. Returns its row of the table, and how many times its estimate it took."""
     machine = runner.inspect()
-    expected = forecast.of_run(spec, machine, history.all())
+    expected = forecast.forecast_process(spec, machine, history.all())
     assert expected is not None
     *_, result = runner.run(spec, PICTURE if spec.sees_picture else None)
     assert isinstance(result, RunResult)

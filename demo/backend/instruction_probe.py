@@ -12,7 +12,6 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import torch
@@ -58,7 +57,7 @@ def build() -> Built:
         seconds: list[float] = []
         original, started = cpp_builder.CppBuilder.build, time.perf_counter()
 
-        def build_and_time(self: Any) -> None:
+        def build_and_time(self: cpp_builder.CppBuilder) -> None:
             before = _compilers_seconds()
             original(self)
             seconds.append(_compilers_seconds() - before)
@@ -86,7 +85,7 @@ def look() -> InstructionProbe:
 def separate_instructions() -> None:
     """Lets the first compile of this process add the vector instructions to the cache key, unless `look` has."""
 
-    def tag_cache(_: Any) -> None:
+    def tag_cache(_: object) -> None:
         torch.compiler.config.cache_key_tag = torch.compiler.config.cache_key_tag or vector_instructions()
 
     torch._dynamo.callback_handler.register_start_callback(tag_cache)

@@ -281,8 +281,8 @@ class Compilation:
         """`probe`, or what an older result has of it among the parts of its first calls."""
         if self.probe is not None:
             return self.probe
-        parts = [one.parts if one is not None else {} for one in (self.cold, self.warm)]
-        return InstructionProbe(*(one.get("instruction probe") for one in parts))
+        parts = [cost.parts if cost is not None else {} for cost in (self.cold, self.warm)]
+        return InstructionProbe(*(seconds.get("instruction probe") for seconds in parts))
 
     @property
     def known_costs(self) -> dict[str, float]:

@@ -108,7 +108,7 @@ def forecast_run(
     return _Parts(compiler_seconds * START_UNITS, first_call, TIMING_SECONDS + calls).forecast(spec, crowd, 0)
 
 
-def of_run(spec: RunSpec, machine: HostInfo, stored: Sequence[RunResult]) -> Forecast | None:
+def forecast_process(spec: RunSpec, machine: HostInfo, stored: Sequence[RunResult]) -> Forecast | None:
     """Returns the forecast for one process of a run that starts now. `stored`: any runs, newest first."""
     once, here = dataclasses.replace(spec, repeats=1), on_this_machine(stored, machine, spec.device)
     return forecast_run(once, find(spec.checkpoint), here, machine.compiler_seconds, cores.crowd())
@@ -130,14 +130,16 @@ def _parts_of(spec: RunSpec, runs: Sequence[RunResult]) -> _Parts:
     """Returns the medians of the runs' parts, with a first call as the next run of `spec` will have it."""
     warm = [cost.warm.model_seconds for run in runs if (cost := run.compilation) is not None and cost.warm is not None]
     parts = list(map(_measured_parts, runs))
-    again = statistics.median(one.again for one in parts)
-    first_call = statistics.median(one.first_call for one in parts)
+    again = statistics.median(part.again for part in parts)
+    first_call = statistics.median(part.first_call for part in parts)
     if spec.cached and spec.cache == "keep" and warm:  # they filled the cache
         first_call, again = statistics.median(warm), 0.0
-    elif compiled := [one for one, run in zip(parts, runs, strict=True) if run.compilation and run.compilation.cold]:
-        first_call = statistics.median(one.first_call for one in compiled)
-        again = statistics.median(one.again for one in compiled)
-    around, timing = (statistics.median(values) for values in zip(*((p.around, p.timing) for p in parts), strict=True))
+    elif compiled := [part for part, run in zip(parts, runs, strict=True) if run.compilation and run.compilation.cold]:
+        first_call = statistics.median(part.first_call for part in compiled)
+        again = statistics.median(part.again for part in compiled)
+    around, timing = (
+        statistics.median(values) for values in zip(*((part.around, part.timing) for part in parts), strict=True)
+    )
     return _Parts(around, first_call, timing, again)
 
 
@@ -191,11 +193,11 @@ def forecast_sweep(
     """
     here = {device: on_this_machine(earlier, machine, device) for device in {spec.device for spec in specs}}
     unknown = Forecast(2 * SECONDS_WITHOUT_CALLS, 0)  # a checkpoint whose parameters nobody has counted
-    found = [
+    forecasts = [
         forecast_run(spec, find(spec.checkpoint), here[spec.device], machine.compiler_seconds, crowd) or unknown
         for spec in specs
     ]
-    return SweepForecast(len(specs), sum(one.seconds for one in found), sum(not one.runs for one in found))
+    return SweepForecast(len(specs), sum(each.seconds for each in forecasts), sum(not each.runs for each in forecasts))
 
 
 def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str) -> list[RunResult]:

@@ -20,7 +20,8 @@ from ..core.program import PACKAGE
 from ..core.progress import Progress, Provisional
 from ..core.refusals import on_machine, resolve
 from ..core.result import RunResult
-from ..store.history import History, HistoryError
+from ..store.database import HistoryError
+from ..store.history import History
 from . import forecast
 from .earlier import complete, kept_threads, store, store_note
 from .ongoing import NO_FILES, Files, OngoingRun
@@ -144,7 +145,7 @@ class Runner:
                         kept = kept_threads(run.spec, worker.machine, stored)
                         run.threads = dataclasses.replace(run.threads, kept_threads=kept)
                         worker.child.send(run.job(worker.child.folder))
-                        run.expected = forecast.of_run(run.spec, worker.machine, stored)
+                        run.expected = forecast.forecast_process(run.spec, worker.machine, stored)
                 except OSError as error:
                     result = run.not_started(error)
                 while result is None:

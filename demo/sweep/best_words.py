@@ -47,8 +47,8 @@ def _speedup(row: WayResult, between: str = "") -> str:
     if speedup is None or row.way.name == EAGER_WAY:
         return ""
     if speedup.half_width > words.RANGE:
-        return f"{words.ratio(speedup)}{between}"
-    return words.with_ends(f"{words.ratio(speedup)}{between}", speedup)
+        return f"{words.ratio_or_range(speedup)}{between}"
+    return words.with_ends(f"{words.ratio_or_range(speedup)}{between}", speedup)
 
 
 def cells(row: WayResult) -> dict[str, str]:
