@@ -57,7 +57,8 @@ def own(tmp_path, monkeypatch) -> Path:
 
 FIRST = (
     # a cold compile of each bundled checkpoint: later tests find them in the cache
-    "tests/end_to_end/test_detector.py",
+    "tests/end_to_end/test_segmenter.py",
+    "tests/end_to_end/test_text_model.py",
     "tests/end_to_end/",
     "tests/browser/test_tabs_in_chromium.py",
     "tests/browser/",

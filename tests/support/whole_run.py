@@ -32,10 +32,10 @@ def whole_run(folder: Path, name: str, *options: str) -> RunResult:
     return result
 
 
-def run_on_scene(folder: Path, name: str, batch_size: int) -> RunResult:
+def run_on_scene(folder: Path, name: str, batch_size: int, *options: str) -> RunResult:
     path = folder / "fresh.png"
     SCENE.image.save(path)
-    return whole_run(folder, name, "--image", str(path), "--batch-size", str(batch_size))
+    return whole_run(folder, name, "--image", str(path), "--batch-size", str(batch_size), *options)
 
 
 def assert_all_figures(result: RunResult) -> None:
