@@ -20,6 +20,7 @@ import cloudpickle
 
 from .cli import best_command, common, terminal
 from .core import catalog, format as fmt
+from .core.catalog import IN_MEMORY
 from .core.comparison import BreakEven, Speedup
 from .core.files import temporary_folder
 from .core.options import OPTIONS, OWN_MODEL, BadInput, OptionValues, RunSpec
@@ -34,14 +35,14 @@ from .sweep.best_way import MINUTES, SEARCH_OPTIONS, Search
 from .sweep.run_grid import Done, Timing
 
 __all__ = ["Answer", "BadInput", "BestAnswer", "PaysAfter", "best", "measure"]
-LOADER = '''"""Loads a module that was in another process's memory."""
+LOADER = f'''"""Loads a module that was in another process's memory."""
 
 import pickle
 import sys
 from pathlib import Path
 
 
-def in_memory():
+def {IN_MEMORY}():
     with Path(__file__).with_suffix(".pickle").open("rb") as file:
         sys.path += [folder for folder in pickle.load(file) if folder not in sys.path]
         return pickle.load(file)
@@ -52,7 +53,8 @@ def in_memory():
 class PaysAfter:
     """After how many calls compiling has paid: `calls`, and its range from `low` to `high`.
 
-    None in a field: this start was not measured. None in `calls`: compiling never pays.
+    None in a field: this start was not measured, or it is not known whether compiled is faster. None in `calls`:
+    compiling never pays.
     """
 
     cold: BreakEven | None
@@ -61,7 +63,7 @@ class PaysAfter:
     """After a start with a kept compile cache."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """What a run measured. `print` gives the lines of the command line, a notebook shows the verdict and the race."""
 
@@ -75,12 +77,16 @@ class Answer:
 
     @property
     def pays_after(self) -> PaysAfter:
-        return PaysAfter(self.result.break_even("cold"), self.result.break_even("warm"))
+        paid = {start.state: start.paid for start in Report(self.result).starts}
+        return PaysAfter(paid.get("cold"), paid.get("warm"))
 
     @property
     def failure(self) -> Failure | None:
         """Why the run failed, and what to do; None if it did not fail."""
         return self.result.failure
+
+    def __repr__(self) -> str:
+        return f"<Answer: {Report(self.result).title}>"
 
     def __str__(self) -> str:
         return terminal.summary(Report(self.result))
@@ -214,7 +220,7 @@ def _name(model: object, inputs: object) -> Iterator[str]:
                 f"The module cannot be sent to the process that measures it: {fmt.excerpt(str(error))}. Give the name "
                 'of a function that builds it: measure("my_model.py:build").'
             ) from error
-        yield f"{file}:in_memory"
+        yield f"{file}:{IN_MEMORY}"
 
 
 @contextmanager

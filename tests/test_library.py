@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.samples import measurement, ok_result
 from test_architecture import ROOT
 
 import demo
 from demo import library
 from demo.core.options import BadInput
+from demo.present.report import NEVER
 
 EXAMPLE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python-api.md").read_text("utf-8"), re.DOTALL)
 
@@ -36,8 +38,16 @@ def test_the_example_of_the_page_prints_a_measured_answer(run_example):
     (answer,), interval, (warm,) = run_example["printed"]
     assert interval == (answer.speedup.low, answer.speedup.high)
     assert str(answer).startswith("Sequential")
-    assert warm == answer.result.break_even("warm")
+    assert warm in (answer.result.break_even("warm"), None, NEVER)
+    assert repr(answer).startswith("<Answer: Sequential") and len(repr(answer)) < 100
     assert answer.failure is None
+
+
+@pytest.mark.parametrize(("seconds", "known"), [(0.001, True), (0.0018, False)], ids=["faster", "open"])
+def test_when_compiling_pays_is_known_as_far_as_the_verdict(seconds: float, known: bool) -> None:
+    answer = library.Answer(ok_result(compiled=measurement(seconds), control_times=measurement(0.0025)))
+    assert answer.pays_after.cold == (answer.result.break_even("cold") if known else None)
+    assert answer.pays_after.warm is None
 
 
 def test_measuring_leaves_the_module_of_the_caller_as_it_is(run_example):

@@ -85,6 +85,9 @@ def look() -> InstructionProbe:
 def separate_instructions() -> None:
     """Lets the first compile of this process add the vector instructions to the cache key, unless `look` has."""
 
+    # Never traced: the lock that torch holds meanwhile has no second turn for the compile of this function. A model
+    # that calls torch.autograd.grad in its forward waited for ever.
+    @torch._dynamo.disable
     def tag_cache(_: object) -> None:
         torch.compiler.config.cache_key_tag = torch.compiler.config.cache_key_tag or vector_instructions()
 

@@ -158,7 +158,7 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
         # Not ± a deviation: one slow call makes it larger than the median, and calls take no negative time.
         low, *half, high = map(fmt.latency, np.quantile(seconds, [0, 0.25, 0.75, 1]))
         calls = fmt.count(len(seconds), "disturbed call" if report.disturbed else "call")
-        spread = f"half of {calls} {' … '.join(half)}, all {low} … {high}"
+        spread = f"middle half {' … '.join(half)}, all {low} … {high}, {calls}"
         if result.set_aside:  # the calls of this process are not those of the answer
             spread = "in the processes that count"
         yield f"{title:<{width}}{fmt.latency(result.latencies[name]):>9}   {spread}", name

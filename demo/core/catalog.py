@@ -220,6 +220,10 @@ def _module_folder(module: str) -> Path:
     )
 
 
+IN_MEMORY = "in_memory"
+"""The function of a module that came from another program's memory: its file is gone after the run."""
+
+
 def own_model_parts(checkpoint: str) -> tuple[Path, str]:
     """Returns the file of a user's model, and the name of its function."""
     folder, module = own_model_module(checkpoint)

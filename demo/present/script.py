@@ -182,6 +182,8 @@ def script_refusal(spec: RunSpec) -> str:
 
     An option that changes the timing alone is no reason.
     """
+    if spec.task == OWN_MODEL and catalog.own_model_parts(spec.checkpoint)[1] == catalog.IN_MEMORY:
+        return "The module came from a program's memory. Measure a function that builds it: then a program repeats it."
     for name in spec.departures():
         if not (name in APPLIED or OPTIONS[name].timing):
             return f"A program does not apply the option {name}, so none repeats this run."

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -233,6 +234,14 @@ ONES = torch.ones(100, 100)
 def test_subnormal_numbers_have_their_share_and_place(model: torch.nn.Module, x: torch.Tensor, shares: str) -> None:
     with torch.no_grad():
         assert caveats.subnormal_shares(workload_of(model, input=x)) == shares
+
+
+def test_memory_in_which_nothing_was_written_counts_as_no_result() -> None:
+    mode = caveats._Subnormals()
+    for name, counted in (("empty_like", 0), ("mul", 10)):
+        made = Mock(return_value=torch.full((10,), 1e-41), overloadpacket=SimpleNamespace(__name__=name))
+        mode.__torch_dispatch__(made, ())
+        assert mode.count[0] == counted
 
 
 @pytest.mark.parametrize(

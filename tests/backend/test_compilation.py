@@ -1,6 +1,7 @@
 """What torch.compile did to small models that break, recompile, fall back or fail on purpose."""
 
 import dataclasses
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,6 +105,25 @@ def test_an_empty_cache_is_cold_and_then_warm(monkeypatch) -> None:
     for found, cost in ((first, first.cold), (second, second.warm)):
         assert (found.graphs, found.graph_breaks, found.recompiles, found.fallbacks) == (1, (), (), ())
         assert set(cost.parts) == steps and sum(cost.parts.values()) == pytest.approx(100.0)
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_a_model_that_takes_a_gradient_in_its_forward_compiles() -> None:
+    """Its backward graph compiles within the call. A callback of ours that is traced waits for a lock for ever."""
+
+    def force(x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_(True)
+            return torch.autograd.grad(x.tanh().sum(), x)[0]
+
+    def call() -> None:
+        answers.append(torch.compile(force, backend="aot_eager")(torch.zeros(3)))
+
+    answers: list[torch.Tensor] = []
+    caller = threading.Thread(target=call, daemon=True)
+    caller.start()
+    caller.join(120)
+    assert [answer.tolist() for answer in answers] == [[1.0, 1.0, 1.0]]
 
 
 @pytest.mark.usefixtures("empty_cache")

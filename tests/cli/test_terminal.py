@@ -52,7 +52,7 @@ def test_a_line_for_each_variant_has_latency_spread_range_and_calls() -> None:
     assert re.split(r"\s{2,}", eager.strip()) == [
         "Eager",
         "2.04 ms",
-        "half of 48 calls 2.00 ms … 2.08 ms, all 2.00 ms … 2.08 ms",
+        "middle half 2.00 ms … 2.08 ms, all 2.00 ms … 2.08 ms, 48 calls",
     ]
     assert compiled.split()[:2] == ["Compiled", "1.02"]
 

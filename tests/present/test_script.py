@@ -157,10 +157,11 @@ def test_a_text_from_outside_stays_a_literal(spec: RunSpec, text: str, plain: Ru
     ("spec", "why"),
     [
         (spec_of("shapes-vit", dynamic="on"), "does not apply the option dynamic"),
+        (RunSpec("/tmp/gone.locked/Net.py:in_memory", OWN_MODEL), "came from a program's memory"),
         (spec_of("google/owlvit-base-patch32", weights="random"), "needs trained weights"),
         (spec_of("shapes-gemma", weights="random"), "needs trained weights"),
     ],
-    ids=["an option", "texts", "a prompt"],
+    ids=["an option", "a module in memory", "texts", "a prompt"],
 )
 def test_a_run_that_no_program_repeats_is_refused(spec: RunSpec, why: str) -> None:
     with pytest.raises(BadInput, match=why):
