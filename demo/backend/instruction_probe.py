@@ -87,7 +87,7 @@ def separate_instructions() -> None:
 
     # Never traced: the lock that torch holds meanwhile has no second turn for the compile of this function. A model
     # that calls torch.autograd.grad in its forward waited for ever.
-    @torch._dynamo.disable
+    @torch._dynamo.disable  # type: ignore[untyped-decorator]  # torch gives it no types
     def tag_cache(_: object) -> None:
         torch.compiler.config.cache_key_tag = torch.compiler.config.cache_key_tag or vector_instructions()
 
