@@ -259,7 +259,7 @@ class Run(RunState):
             if grown > MUCH_MEMORY and (each := effects.growth_per_call(variants.eager.call)):
                 self.caveats.append(Caveat("grows", {"size": fmt.size(each)}))
         if nothing := [one for one in self.caveats if one.key in NOTHING_DONE]:
-            self.keep(status="failed", failure=failures.nothing_done(nothing))
+            self.keep(status="failed", failure=failures.nothing_done(nothing, self.compilation().fallbacks))
         elif recompiles:
             self.keep(status="failed", failure=failures.recompile_failure(recompiles))
 
