@@ -14,6 +14,7 @@ from torch._dynamo.exc import BackendCompilerFailed, Unsupported, UserError
 
 from ..core import catalog, format as fmt, hub
 from ..core.caveat import Caveat
+from ..core.measurement import GraphBreak
 from ..core.options import OWN_MODEL, BadInput, OptionValues, RunSpec
 from ..core.progress import PHASE_DOING
 from ..core.refusals import AGAIN, less_memory, other_way_to_compile
@@ -105,12 +106,16 @@ def _half_format(spec: RunSpec) -> str:
     return ""
 
 
-def nothing_done(said: Sequence[Caveat]) -> Failure:
-    """Returns the failure of a run in which nothing was compiled or computed. `said`: the caveats that say so."""
+def nothing_done(said: Sequence[Caveat], fallbacks: Sequence[GraphBreak]) -> Failure:
+    """Returns the failure of a run in which nothing was compiled or computed.
+
+    `said`: the caveats that say so. `fallbacks`: what dynamo left to eager, and why.
+    """
     # What computes nothing has no graph either.
     first = next((caveat for caveat in said if caveat.key != "no_graph"), said[0])
     what = "compiled" if first.key == "no_graph" else "computed"
-    return Failure("time", f"Nothing was {what}, so there is no speed-up. {first}", "")
+    remedy = next(filter(None, (causes.trace_remedy(fallback.reason) for fallback in fallbacks)), "")
+    return Failure("time", f"Nothing was {what}, so there is no speed-up. {first}", remedy)
 
 
 def recompile_failure(events: int) -> Failure:

@@ -11,6 +11,8 @@ from torch._inductor.exc import InductorError
 
 from demo.backend import failures, profiling
 from demo.core import catalog
+from demo.core.caveat import Caveat
+from demo.core.measurement import GraphBreak
 from demo.core.options import RunSpec
 from demo.core.result import Failure, RunResult
 
@@ -107,6 +109,13 @@ def test_a_failed_compile_names_only_options_that_can_be_its_cause(error, option
 def test_layers_that_dynamo_leaves_out_have_their_own_switch() -> None:
     _, failure = explained(UNTRACED, "compile", catalog.make_spec("shapes-vit", fullgraph=True))
     assert "allow_rnn = True" in failure.remedy
+
+
+def test_a_model_that_dynamo_leaves_to_eager_gets_the_remedy_of_the_cause() -> None:
+    left = GraphBreak("Attempted to wrap RNN, GRU, or LSTM", "mine.py:7 in forward")
+    failure = failures.nothing_done([Caveat("no_graph")], [left])
+    assert "allow_rnn = True" in failure.remedy
+    assert failures.nothing_done([Caveat("no_graph")], []).remedy == ""
 
 
 def test_a_mode_that_ran_out_of_memory_while_it_compiled_is_named() -> None:
