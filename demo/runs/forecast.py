@@ -30,9 +30,20 @@ Runs on two cores took 20 s to 5 min."""
 START_UNITS, TIMING_SECONDS = 6.0, 4.0
 """Guessed time of a run besides its first call: loading, checks and the start of a second process in units of
 `HostInfo.compiler_seconds`, and the timing."""
-COMPILE_UNITS = {"shapes-vit": 4.0, "shapes-segformer": 8.0, "shapes-rtdetr": 20.0, "shapes-gemma": 10.0}
+COMPILE_UNITS = {
+    "shapes-vit": 4.5,
+    "shapes-segformer": 10.0,
+    "shapes-rtdetr": 25.0,
+    "shapes-gemma": 25.0,
+    "google/vit-base-patch16-224": 6.0,
+    "microsoft/beit-base-patch16-224-pt22k-ft22k": 9.0,
+    "microsoft/resnet-50": 6.0,
+    "facebook/detr-resnet-50": 13.0,
+}
 OTHER_COMPILE_UNITS = 10.0
-"""Guessed time of a first call from nothing, in units of `HostInfo.compiler_seconds`, by checkpoint."""
+"""Guessed time of a first call from nothing, in units of `HostInfo.compiler_seconds`, by checkpoint.
+
+From `benchmarks/results/ways.md`, without the instruction probe; the language model's from a run of its own."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
 """Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
 FLOAT64_CALLS, FLOAT64_OPERATIONS_A_SECOND = 6, 0.25e12
