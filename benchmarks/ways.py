@@ -81,12 +81,11 @@ def _cost_and_gain(result: RunResult | None) -> str:
     return f"{fmt.duration(result.compilation.first_call_seconds)}, {fmt.ratio(result.speedup.ratio)}"
 
 
-def probes(found: dict[tuple[str, str], GridRun]) -> str:
-    """Returns how long inductor's instruction probe took, which every first call from nothing holds: '6.5 to 8.1 s'."""
+def probe(found: dict[tuple[str, str], GridRun]) -> str:
+    """Returns how long inductor's instruction probe took, which no first call holds: '15 s'."""
     compiled = [cell.result.compilation for cell in found.values() if cell.result and cell.result.compilation]
-    seconds = [cost.cold.parts.get("instruction probe") for cost in compiled if cost.cold]
-    known = [probe for probe in seconds if probe is not None]
-    return f"{min(known):.1f} to {max(known):.1f} s" if known else "an unknown time"
+    known = [took for cost in compiled if (took := cost.instruction_probe.built_seconds) is not None]
+    return fmt.duration(known[0]) if known else "an unknown time"
 
 
 def outside(found: dict[tuple[str, str], GridRun]) -> list[str]:
@@ -132,8 +131,8 @@ def main() -> None:
     text = (
         f"The first call from nothing, and the speed-up:\n\n{in_short(found)}\n\n"
         "One run each, every one a fresh process with an empty cache. The next process finds the cache filled, or the "
-        f"package. {probes(found)} of each first call from nothing are inductor's probe of the processor's "
-        "instructions. Memory is the largest resident set of the process that timed.\n\n"
+        f"package. Inductor's probe of the processor's instructions, once for the cache, took {probe(found)} more. "
+        "Memory is the largest resident set of the process that timed.\n\n"
         + report.table(HEADER, [row(place, cell) for place, cell in found.items()])
     )
     report.publish("ways", "The ways to compile", text)
