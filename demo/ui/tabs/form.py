@@ -243,7 +243,7 @@ def forecast_html(
             basis = f"rough estimate from {fmt.parameters(checkpoint.parameters)} parameters"
             basis += ", download not counted" if needs_download(checkpoint) else ""
         if expected.crowd >= CROWDED:
-            basis += f"; other programs make it {fmt.ratio(expected.crowd)} as long"
+            basis += f"; other programs make it {expected.crowd:.2g} times as long"
     return render("results.forecast", text, basis, doubts, query)
 
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import math
+import time
 from collections.abc import Iterator
 
 import gradio as gr
@@ -56,6 +58,8 @@ class RunTab(WorkView[VisitorRun]):
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._opened_at = -math.inf
+        """When a page was opened last, by `time.monotonic`."""
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = forms.Form()
@@ -93,7 +97,8 @@ class RunTab(WorkView[VisitorRun]):
         told = settled.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
         # in the browser: a wait on the server would hold one of the few connections that a browser has to it
         drawn = told.then(js=f"() => new Promise(done => setTimeout(done, {1000 * DRAWING_SECONDS:.0f}))", **IN_BROWSER)
-        drawn.then(self._busy_note, None, [form.busy, form.run_when_quiet], **RAW)
+        noted = drawn.then(self._busy_note, None, [form.busy, form.run_when_quiet], **RAW)
+        noted.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
 
     def _wire(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
@@ -186,9 +191,13 @@ class RunTab(WorkView[VisitorRun]):
         if problem_here := refusal(spec, machine):
             return render("results.no_forecast", problem_here)
         here = forecast.on_this_machine(stored, machine, spec.device)
-        expected = forecast.forecast_run(spec, checkpoint, here, machine.compiler_seconds, cores.crowd())
+        expected = forecast.forecast_run(spec, checkpoint, here, machine.compiler_seconds, self._crowd())
         doubts = [forecast.memory_doubt(spec, checkpoint, stored, machine), *forms.doubts(spec)]
         return forms.forecast_html(expected, checkpoint, list(filter(None, doubts)), query)
+
+    def _crowd(self) -> float:
+        """Returns `cores.crowd()`; 1 while a browser, perhaps on this machine, draws a page that was just opened."""
+        return 1.0 if time.monotonic() - self._opened_at < DRAWING_SECONDS else cores.crowd()
 
     def _here(self, spec: RunSpec) -> tuple[RunSpec, list[RunResult]]:
         """Returns `spec` as it runs on this machine, and the stored runs on its device here, newest first."""
@@ -238,7 +247,7 @@ class RunTab(WorkView[VisitorRun]):
         here, earlier = self._here(spec)
         machine = self._desk.runner.machine
         speed = machine.compiler_seconds if machine is not None else None
-        expected = forecast.forecast_run(here, catalog.find(spec.checkpoint), earlier, speed, cores.crowd())
+        expected = forecast.forecast_run(here, catalog.find(spec.checkpoint), earlier, speed, self._crowd())
         return VisitorRun(
             self._desk.runner,
             self._desk.queue,
@@ -354,6 +363,7 @@ class RunTab(WorkView[VisitorRun]):
         3. the form, filled as the link asks
         """
         query, form = request.query_params, self.form
+        self._opened_at = time.monotonic()
         name = visitor_name(visitor, request.session_hash)
         updates: Updates = {self.visitor: name, self.work_shown: None}
         work = self.work_of(request, visitor)

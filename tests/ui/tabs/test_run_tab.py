@@ -69,6 +69,18 @@ def test_a_busy_processor_is_noted_if_runs_use_it(gpu: str | None, visible: bool
     assert [update["visible"] for update in updates] == [visible, visible]
 
 
+def test_the_browser_that_draws_the_page_makes_no_estimate_longer(history: History, monkeypatch) -> None:
+    history.append(ok_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu")))
+    monkeypatch.setattr(cores, "crowd", lambda: 4.0)
+    page = Page(FakeRunner(lambda *_: ok_result()), history=history)
+    longer = "other programs make it 4 times as long"
+    assert longer in forecast(page)
+    list(open_page(page))
+    assert longer not in forecast(page)
+    monkeypatch.setattr(run_tab, "DRAWING_SECONDS", 0.0)
+    assert longer in forecast(page)
+
+
 def choose(page: Page, checkpoint: str, task: str, has_run: bool = False) -> Any:
     """What a change of the checkpoint sends."""
     changed = page.run_tab.form.inputs["checkpoint"], "change"
