@@ -49,7 +49,7 @@ def problem() -> Trouble | None:
 
 @lru_cache(maxsize=8)
 def _trouble(address: str, minute: int) -> Trouble | None:
-    """Returns why the address does not reply; None if it does. The cache keeps an answer for one `minute`, a count."""
+    """Returns why the address does not reply; None if it does. A new `minute` (a count) makes the cache ask anew."""
     try:
         urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PROBE_SECONDS).close()
     except urllib.error.HTTPError as error:  # an error page is a reply, unless a proxy wrote it

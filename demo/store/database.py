@@ -94,7 +94,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(database: sqlite3.Connection) -> None:
-    """Creates the table in an empty file. Raises sqlite3.DatabaseError for a file of another version or program."""
+    """Creates the table if the file is empty. Raises sqlite3.DatabaseError for a file of another version or program."""
     version, tables = _version(database)
     if not version and not tables:
         database.executescript(f"BEGIN IMMEDIATE; {TABLE} PRAGMA user_version = {FILE_VERSION}; COMMIT;")
