@@ -9,12 +9,6 @@
     if (!document.hidden && document.querySelector('[data-let-go]')) location.search = 'again=1';
   });
 
-  // As the page is left, gradio logs each stream that breaks off as an error.
-  window.addEventListener('beforeunload', () => {
-    const log = console.error, broken = /Connection errored out|AbortError/;
-    console.error = (...words) => { if (!words.some(word => broken.test(word?.message ?? word))) log(...words); };
-  });
-
   window.pageEvents = {
     // Moves the focus to the result pane: the pressed button is disabled now. Shift+Tab goes back to an enabled button.
     focusStage() {
