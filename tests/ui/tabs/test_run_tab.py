@@ -35,7 +35,7 @@ from demo.core.progress import Provisional
 from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import form, run_tab
-from demo.ui.tabs.headline import recorded_runs
+from demo.ui.tabs.headline import recorded_run, recorded_runs
 from demo.ui.tabs.run_tab import latest_answer
 
 
@@ -271,5 +271,8 @@ def test_the_latest_answer_is_the_newest_usable_one() -> None:
 def test_key_s_shows_an_answer_recorded_elsewhere(answered: Page) -> None:
     tab, model = answered.run_tab, {"checkpoint": "shapes-segformer", "task": "image-segmentation"}
     shown = tab.show_recorded(gr.Request(), None, *field_values(answered, **model).values())
-    assert "Recorded" in shown[tab.pane.top] and recorded_runs()[0].environment.device_name in shown[tab.pane.top]
+    assert (
+        "Recorded" in shown[tab.pane.top]
+        and recorded_run("shapes-segformer").environment.device_name in shown[tab.pane.top]
+    )
     assert shown[tab.shown_id] == ""
