@@ -35,7 +35,8 @@ def run_example(tmp_path_factory) -> dict[str, object]:
 
 
 def test_the_example_of_the_page_prints_a_measured_answer(run_example):
-    (answer,), interval, (warm,) = run_example["printed"]
+    (answer,), interval, (warm,), (work,) = run_example["printed"]
+    assert work == answer.result.whole_work(40_000)
     assert interval == (answer.speedup.low, answer.speedup.high)
     assert str(answer).startswith("Sequential")
     assert warm in (answer.result.break_even("warm"), None, NEVER)

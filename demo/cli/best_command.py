@@ -12,7 +12,7 @@ from ..core.options import OWN_MODEL
 from ..present.report import Report
 from ..present.script import script
 from ..store.history import History
-from ..sweep import best_words
+from ..sweep import best_costs, best_words
 from ..sweep.best_table import BestTable, Way
 from ..sweep.best_way import MAX_MINUTES, MIN_MINUTES, MINUTES, SEARCH_OPTIONS, Search
 from ..sweep.run_grid import Done
@@ -29,13 +29,15 @@ def add_to(commands: common.Commands) -> None:
     parser.add_argument("--other-formats", action="store_true", help="try half formats (and TF32 on a GPU), too")
     text = "write the winner as a script of its own"
     parser.add_argument("--script", metavar="FILE.py", type=common.output_file, help=text)
+    common.add_calls(parser, " The best way depends on it.")
     parser.add_argument("--json", action="store_true", help="print the table as JSON, and nothing else")
 
 
 def _best(options: argparse.Namespace) -> int:
     from ..runs.runner import Runner
 
-    began, spec = time.monotonic(), common.spec_of_options(options, common.option_values(options, SEARCH_OPTIONS))
+    began, calls = time.monotonic(), common.asked_calls(options)
+    spec = common.spec_of_options(options, common.option_values(options, SEARCH_OPTIONS))
     image = common.input_picture(options.image, [spec])
     history = History()
     with closing(Runner(history)) as runner:
@@ -50,8 +52,9 @@ def _best(options: argparse.Namespace) -> int:
             events = search.run(runner, stop)
             terminal.follow(events, partial(line_so_far, search), stop, goes_on=spec.task != OWN_MODEL)
     table = search.table()
-    report = best_report(table, search.missing, stop.is_set())
-    print(common.json_text(best_words.as_json(table)) if options.json else report)
+    report = best_report(table, search.missing, stop.is_set(), calls)
+    asked = {} if calls is None else {"whole_work": best_costs.sentences(table, calls)}
+    print(common.json_text(best_words.as_json(table) | asked) if options.json else report)
     if options.script is not None and table.winner is not None and table.winner.result is not None:
         options.script.write_text(script(Report(table.winner.result)), encoding="utf-8")
         print(f"The winner's script lies in {options.script}.", file=sys.stderr)
@@ -66,12 +69,15 @@ def line_so_far(search: Search, event: Done) -> str:
     return f"So far {best_words.name(way)}: {text}, {fmt.rounded_duration(search.left_seconds)} left at most"
 
 
-def best_report(table: BestTable, missing: Sequence[tuple[Way, bool]], stopped: bool = False) -> str:
+def best_report(
+    table: BestTable, missing: Sequence[tuple[Way, bool]], stopped: bool = False, calls: int | None = None
+) -> str:
     """Returns the report of a search as text: the conclusion, a table of the ways to run the model, and the next step.
 
-    `missing` is what was left to run when the time was up or the search was `stopped`, as in `Search.missing`.
+    `missing` is what was left to run when the time was up or the search was `stopped`, as in `Search.missing`. `calls`:
+    a number of calls between two restarts, for which the best way is named, too.
     """
-    lines = best_words.conclusion(table)
+    lines = best_words.conclusion(table) + ([] if calls is None else best_costs.sentences(table, calls))
     if missing:
         why = "It was stopped" if stopped else "The time was up"
         lines.append(f"{best_words.missing(why, missing)}; the same command goes on.")

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ..core import catalog, format as fmt, images
 from ..core.codec import plain
-from ..core.options import OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, OptionValues, RunSpec
+from ..core.options import CALLS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, OptionValues, RunSpec, read_calls
 from ..core.program import PROGRAM
 from ..core.result import RunResult
 from ..store.export import check_place
@@ -114,6 +114,16 @@ def above_zero(text: str, read: Callable[[str], object] = fmt.parse_number) -> o
         kind = "whole number" if read is fmt.parse_whole else "number"
         raise argparse.ArgumentTypeError(f"give a {kind} above 0. Given: {text!r}")
     return number
+
+
+def add_calls(parser: argparse.ArgumentParser, note: str = "") -> None:
+    """Adds --calls; `note` ends its help. `asked_calls` reads it."""
+    parser.add_argument(CALLS.flag, metavar="N", help=CALLS.help + note)
+
+
+def asked_calls(options: argparse.Namespace) -> int | None:
+    """Returns the number of calls of --calls; None if it was left out. Raises BadInput for a wrong number."""
+    return read_calls(options.calls)
 
 
 def spec_of_options(options: argparse.Namespace, given: OptionValues) -> RunSpec:

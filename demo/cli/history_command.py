@@ -13,15 +13,15 @@ from ..core.files import replacing
 from ..core.options import BadInput
 from ..core.result import RunResult
 from ..core.result_json import dumps
-from ..present import markdown, naming, png, race
+from ..present import markdown, naming, png, race, share, whole_work
 from ..present.report import Report
 from ..present.script import script
 from ..store import export, hub_dataset
 from ..store.history import History
-from . import terminal
+from . import common, terminal
 from .common import Commands, above_zero, find_stored
 
-VERBS = ("export", "card", "race", "delete")
+VERBS = ("export", "card", "race", "share", "delete")
 LISTED = 50
 """How many results are listed without --limit; each takes some hundredths of a second."""
 Writer = Callable[[BinaryIO], object]
@@ -33,6 +33,7 @@ _HELP = """the stored results, newest first
   history export FILE           write them to a .csv, .json, .parquet or .md file
   history card ID FILE          draw its card as a .png
   history race ID FILE          draw its race to break-even, animated as .svg or at rest as .png
+  history share ID FILE         write one .html file to send: verdict, race, slider, machine
   history delete ID ... --yes   remove these for good
 """
 
@@ -51,6 +52,7 @@ def add_to(commands: Commands) -> None:
     history.add_argument("--limit", metavar="N", type=whole, help=text)
     history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
     history.add_argument("--json", action="store_true", help="print them as JSON")
+    common.add_calls(history, " Of one result, `history ID`.")
     history.add_argument("--yes", action="store_true", help="delete for good; without it nothing is deleted")
     text = "a stored run as a script that needs torch and transformers, and pillow for a picture"
     program = commands.add_parser("script", help=text)
@@ -63,7 +65,7 @@ def _script(options: argparse.Namespace) -> None:
 
 
 def _history(options: argparse.Namespace) -> None:
-    history = History()
+    history, calls = History(), common.asked_calls(options)
     history.recover()
     results = islice(history.each(options.search), options.limit)
     match options.words:
@@ -79,15 +81,21 @@ def _history(options: argparse.Namespace) -> None:
         case ["race", id, file]:
             report = Report(find_stored(history, id))
             drawings: dict[str, Writer] = {
-                ".svg": lambda draft: draft.write(race.file(report.race, report.source).encode()),
+                ".svg": lambda draft: draft.write(
+                    race.file(report.race, report.source, whole_work.at_rest(report)).encode()
+                ),
                 ".png": lambda draft: draft.write(png.race_at_rest(report)),
             }
             _write(Path(file), drawings)
+        case ["share", id, file]:
+            report = Report(find_stored(history, id))
+            text = share.page(report, calls or whole_work.USUAL_CALLS)
+            _write(Path(file), {".html": lambda draft: draft.write(text.encode())})
         case ["delete", *ids] if ids:
             _delete(history, ids, options)
         case [id] if id not in VERBS and not fmt.did_you_mean(id, VERBS):
             result = find_stored(history, id)
-            print(dumps(result) if options.json else terminal.in_full(Report(result)))
+            print(dumps(result, calls) if options.json else terminal.in_full(Report(result), calls))
         case words:
             given = " ".join(["history", *words])
             meant = "" if words[0] in VERBS else fmt.did_you_mean(words[0], VERBS)

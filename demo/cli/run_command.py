@@ -17,11 +17,13 @@ from ..core.progress import Progress
 from ..core.refusals import on_machine
 from ..core.result import RunResult
 from ..core.result_json import dumps
-from ..present import markdown
+from ..core.stats import Interval
+from ..present import markdown, share, whole_work
 from ..present.report import Report
 from ..present.script import loading_lines
 from ..runs.forecast import memory_doubt
 from ..runs.ongoing import Files
+from ..store import hub_dataset
 from ..store.history import History
 from . import common, terminal
 
@@ -38,6 +40,9 @@ def add_to(commands: common.Commands) -> None:
     parser.add_argument("--package", type=package, metavar="FILE.pt2", help=text)
     text = "write the figures as a Markdown table"
     parser.add_argument("--export-markdown", type=common.output_file, metavar="FILE", help=text)
+    text = "write the result as one HTML file to send: race, slider, machine; without FILE into this folder"
+    parser.add_argument("--share", type=common.output_file, nargs="?", const=Path(), metavar="FILE.html", help=text)
+    common.add_calls(parser, " With --at-least the gate is over the whole work.")
     parser.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
     parser.add_argument("--full", action="store_true", help="print every figure, as `history ID` does")
     text = "end with 0 if the speed-up is known to be at least this, such as 1.05; with 1 if it is known to be less "
@@ -63,6 +68,9 @@ def run_options(options: argparse.Namespace) -> OptionValues:
 def _run(options: argparse.Namespace) -> int:
     if options.undecided is not None and options.at_least is None:
         raise BadInput("--undecided says how a gate ends: give --at-least RATIO with it.")
+    calls = common.asked_calls(options)
+    if options.share is not None:
+        hub_dataset.dataset_name()  # a wrong one is refused before the run
     spec = common.spec_of_options(options, run_options(options))
     image, history = common.input_picture(options.image, [spec]), History()
     with common.stop_by_signal() as stop:
@@ -74,17 +82,36 @@ def _run(options: argparse.Namespace) -> int:
         lines = loading_lines(options.package)
         print(f"The package lies in {options.package}. Lines that load it:\n{lines}", file=sys.stderr)
     if options.json or options.full:
-        print(dumps(result) if options.json else terminal.in_full(report))
+        print(dumps(result, calls) if options.json else terminal.in_full(report, calls))
     else:
-        print(terminal.summary(report, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+        print(terminal.summary(report, sys.stdout.isatty() and "NO_COLOR" not in os.environ, calls))
     if stored := history.get(result.id) is not None:
         print(f"Stored as {result.id}: {program.PROGRAM} history {result.id}", file=sys.stderr)
+    if options.share is not None:
+        _share(history, report, options.share, calls)
     if options.export_markdown is not None:
         options.export_markdown.write_text(markdown.of_run(report), encoding="utf-8")
     if stop.exit_code:
         return stop.exit_code
-    code = common.OK if options.at_least is None else _gate(report, options.at_least, options.undecided)
+    code = common.OK if options.at_least is None else _gate(report, options, calls)
     return code if result.status == "ok" and stored else common.FAILED
+
+
+def _share(history: History, report: Report, file: Path, calls: int | None) -> None:
+    """Writes one HTML file to send. Prints its path, and its address if there is a dataset of results.
+
+    An empty path: a new file in this folder, named by the run.
+    """
+    if file == Path():
+        file = Path(f"worth-compiling-{report.result.id}.html")
+    text = share.page(report, calls or whole_work.USUAL_CALLS)
+    file.write_text(text, encoding="utf-8")
+    print(f"One file to send lies in {file.absolute()}.", file=sys.stderr)
+    if dataset := hub_dataset.dataset_name():
+        try:
+            print(f"It is in the dataset, too: {hub_dataset.push_page(history, report.result, text)}", file=sys.stderr)
+        except (OSError, ValueError) as error:
+            print(f"It could not be brought to the dataset {dataset}: {fmt.excerpt(str(error))}.", file=sys.stderr)
 
 
 def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: threading.Event) -> RunResult:
@@ -127,15 +154,21 @@ def _memory_doubt(history: History, spec: RunSpec, machine: HostInfo) -> str:
     return memory_doubt(on_machine(spec, machine), find(spec.checkpoint), stored, machine)
 
 
-def _gate(report: Report, least: float, undecided: str | None) -> int:
-    """Returns how a gate ends: OK, FAILED, or UNDECIDED if the run cannot tell, unless `undecided` says otherwise.
+def _gate(report: Report, options: argparse.Namespace, calls: int | None) -> int:
+    """Returns how a gate ends: OK, FAILED, or UNDECIDED if the run cannot tell, unless `--undecided` says otherwise.
 
-    Prints the reason to standard error.
+    Prints the reason to standard error. With `calls` the speed-up is that of the whole work of a process, with its
+    first call. Of several known starts the one counts that costs most.
     """
-    result = report.result
-    known = report.speedup if report.kind != "void" else None
+    result, least, undecided = report.result, options.at_least, options.undecided
+    known: Interval | None = report.speedup if report.kind != "void" else None
+    over = ""
+    if calls is not None:
+        work = result.whole_work(calls) if result.failure is None else {}
+        known = min((one.speedup for one in work.values()), key=lambda one: one.ratio, default=None)
+        over = f" over {fmt.count(calls, result.main)}"
     compared = result.parity is not None and result.parity.verdict == "match"
-    answer = f"the speed-up is {fmt.ends(known.low, known.high)}" if known is not None else "the speed-up is not known"
+    answer = f"the speed-up{over} is " + (fmt.ends(known.low, known.high) if known is not None else "not known")
     code = common.UNDECIDED
     if result.outputs_differ:
         code, answer = common.FAILED, "the outputs of eager and compiled differ"

@@ -15,7 +15,7 @@ import numpy as np
 from ..core import format as fmt
 from ..core.progress import Progress
 from ..core.result import RunResult
-from ..present import details, naming
+from ..present import details, naming, whole_work
 from ..present.details import Section
 from ..present.report import Report
 from ..present.script import change
@@ -132,8 +132,11 @@ def measured_so_far(progress: Progress) -> str:
 # A result
 
 
-def summary(report: Report, colour: bool = False) -> str:
-    """Returns a result in at most twelve lines, with ANSI colour codes if `colour`."""
+def summary(report: Report, colour: bool = False, calls: int | None = None) -> str:
+    """Returns a result in at most twelve lines, with ANSI colour codes if `colour`.
+
+    `calls`: a number of calls between two restarts. A further line says what compiling saves over so many.
+    """
     result = report.result
     known = result.environment
     cores = f", {fmt.count(known.cpu_count, 'core')}" if known is not None and result.spec.device == "cpu" else ""
@@ -141,7 +144,7 @@ def summary(report: Report, colour: bool = False) -> str:
     if result.failure is not None:
         lines = [title, (f"  {report.headline}", "slower"), (f"  {result.failure.remedy}", "")]
     else:
-        lines = [title, *((f"  {line}", kind) for line, kind in _figures(report))]
+        lines = [title, *((f"  {line}", kind) for line, kind in _figures(report, calls))]
     # A prompt, or the text that a model writes, may hold control codes that a terminal obeys.
     texts = [(fmt.printable(line).rstrip(), kind) for line, kind in lines]
     return "\n".join(
@@ -149,7 +152,7 @@ def summary(report: Report, colour: bool = False) -> str:
     )
 
 
-def _figures(report: Report) -> Iterator[tuple[str, str]]:
+def _figures(report: Report, calls: int | None) -> Iterator[tuple[str, str]]:
     """Yields the lines of a successful result, each with its key in `ANSI_CODES`, or '' for no colour."""
     result = report.result
     width = 2 + max((len(title) for _, title, _ in naming.variants(result)), default=0)
@@ -157,15 +160,20 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
         seconds = side.wall_seconds
         # Not ± a deviation: one slow call makes it larger than the median, and calls take no negative time.
         low, *half, high = map(fmt.latency, np.quantile(seconds, [0, 0.25, 0.75, 1]))
-        calls = fmt.count(len(seconds), "disturbed call" if report.disturbed else "call")
-        spread = f"middle half {' … '.join(half)}, all {low} … {high}, {calls}"
+        timed = fmt.count(len(seconds), "disturbed call" if report.disturbed else "call")
+        spread = f"middle half {' … '.join(half)}, all {low} … {high}, {timed}"
         if result.set_aside:  # the calls of this process are not those of the answer
             spread = "in the processes that count"
         yield f"{title:<{width}}{fmt.latency(result.latencies[name]):>9}   {spread}", name
     yield report.sentence, report.kind if report.kind in ("faster", "slower") else "bold"
     if report.interval_and_basis:
         yield f"  {report.interval_and_basis}", ""
-    plain = [report.pays, report.request, report.agreement]
+    plain = [
+        report.pays,
+        whole_work.calls_sentence(report, calls) if calls is not None else "",
+        report.request,
+        report.agreement,
+    ]
     if (compiled := result.compilation) is not None:
         breaks = fmt.count(len(compiled.graph_breaks), "break")
         first = fmt.duration(compiled.first_call_seconds)
@@ -179,13 +187,16 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
     yield from ((line, "") for line in [*plain, report.caveat])
 
 
-def in_full(report: Report) -> str:
-    """Returns a result in full, as text: its summary, the predictions, all details, and the lines for your own code."""
+def in_full(report: Report, calls: int | None = None) -> str:
+    """Returns a result in full, as text: its summary, the predictions, all details, and the lines for your own code.
+
+    `calls`: as in `summary`.
+    """
     result = report.result
     place, image = f"  Started {fmt.minute(result.started_at)} UTC", result.image
     if image is not None:
         place += f". Picture: {image.name}, {image.width} × {image.height}"
-    sections = [[summary(report), place]]
+    sections = [[summary(report, calls=calls), place]]
     for variant, predictions in (result.predictions or {}).items():
         sections.append(hanging(f"{variant}: ", "; ".join(predictions.lines()[:MAX_PREDICTIONS]) or "nothing"))
     if result.failure is not None and report.agreement:  # of a successful run it stands in the summary

@@ -1,12 +1,12 @@
 """The speed-up of compiled over eager, pooled over several processes, for each quantity that a run times."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from . import stats
-from .stats import Difference, Interval, Measured
+from .stats import Difference, Duration, Interval, Measured
 
 Basis = Literal["repeats", "this machine", "assumed", "within one process"]
 """How the spread of a speed-up between processes is known. The interval of the speed-up includes this spread.
@@ -201,3 +201,50 @@ class BreakEven:
     """Seconds of the first call and `calls` compiled calls together."""
     answers: int | None = None
     """For a text model: how many whole generated texts save as much time. None for other models."""
+
+
+@dataclass(frozen=True)
+class WayCost:
+    """What a way to run a model costs a process: seconds of its first call, and of each call after it.
+
+    The first call of eager costs nothing here: it compiles nothing.
+    """
+
+    first: Duration
+    call: Duration
+    """Of a text model the time of a token."""
+
+    def total(self, calls: float) -> Duration:
+        return stats.total(self.first, calls, self.call)
+
+
+def known_best(ways: Mapping[str, WayCost], calls: float) -> list[str]:
+    """Returns the names of the ways of which no other is known to take less time for `calls` calls.
+
+    One name: this way is known to be the best. Several: which of them is the best cannot be told.
+    """
+    totals = {name: way.total(calls) for name, way in ways.items()}
+    return [
+        name for name, one in totals.items() if all(stats.difference(one, other).low <= 0 for other in totals.values())
+    ]
+
+
+@dataclass(frozen=True)
+class WholeWork:
+    """What all calls of a process take: of eager, and of compiled with its first call."""
+
+    eager_seconds: float
+    compiled: Duration
+    saved: Duration
+    """Eager's time minus that of compiled; negative if compiling costs more than it saves.
+
+    Its interval has both errors, that of the speed-up and that of the first call. It contains 0 for the numbers of
+    calls from `BreakEven.low` to `BreakEven.high`."""
+    speedup: Interval
+    """Eager's time over that of compiled."""
+
+
+def whole_work(calls: float, eager: WayCost, compiled: WayCost) -> WholeWork:
+    ours, theirs = eager.total(calls), compiled.total(calls)
+    ratio = Interval(ours.seconds / theirs.seconds, ours.seconds / theirs.high, ours.seconds / theirs.low)
+    return WholeWork(ours.seconds, theirs, stats.difference(ours, theirs), ratio)

@@ -42,15 +42,28 @@ def latencies(seconds: Iterable[float]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Returns a waiting time as text: "9.20 ms", "0.4 s", "12 s", "4 min 20 s"."""
+    """Returns a waiting time as text: "9.20 ms", "0.4 s", "12 s", "4 min 20 s", "2 h 10 min", "12 days"."""
     if 0 < seconds < 0.1:
         return latency(seconds)
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 90:
         return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    if seconds < 90 * 60:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    if seconds < 48 * 3600:
+        hours, rest = divmod(round(seconds / 60), 60)
+        return f"{hours} h {rest} min" if rest else f"{hours} h"
+    return f"{group_thousands(round(seconds / 86400))} days"
+
+
+def duration_range(low: float, high: float) -> str:
+    """Returns a range of waiting times as text: "9.0 to 33 s", "48 s to 2 min 10 s"."""
+    first, last = duration(low), duration(high)
+    number, _, unit = first.rpartition(" ")
+    same = last.count(" ") == 1 and last.endswith(f" {unit}") and " " not in number
+    return f"{number if same else first} to {last}"
 
 
 def rounded_duration(seconds: float) -> str:

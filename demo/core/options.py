@@ -301,6 +301,28 @@ OPTIONS = {
     if field_.metadata
 }
 """The options by name, in the order of the fields: every field of `RunSpec` except `checkpoint` and `task`."""
+CALLS = Option(
+    "calls",
+    None,
+    "whole",
+    "Calls between two restarts, of a text model tokens: what compiling saves or costs over the whole work. From 1 to "
+    "100 million.",
+    "The number of calls between two restarts",
+    low=1,
+    high=100_000_000,
+)
+"""No option of a run, because no measurement depends on it: what a user asks of a result."""
+
+
+def read_calls(value: object) -> int | None:
+    """Returns the number of calls that a user's text or number stands for; None for None.
+
+    Raises BadInput for a value that `CALLS` does not allow.
+    """
+    CALLS.check(calls := CALLS.parse(value))
+    return calls if isinstance(calls, int) else None
+
+
 CHANGES_EAGER = ("dtype", "channels_last", "attention")
 """The options for speed that change the eager calls of a run, too. The others change the compiled model only."""
 

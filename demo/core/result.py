@@ -18,8 +18,11 @@ from .comparison import (
     ProcessResult,
     Speedup,
     Spread,
+    WayCost,
+    WholeWork,
     assumed_spread,
     compare_variants,
+    whole_work,
 )
 from .machine import Environment, HostSample
 from .measurement import Compilation, Measurement, Pair, Roofline, StartUp
@@ -239,26 +242,67 @@ class RunResult:
             for state, seconds in runs.items()
         }
 
+    @property
+    def tokens_a_call(self) -> int:
+        """How many tokens a step of a text model gives: one for each prompt. 1 for other models, whose calls count."""
+        return self.spec.batch_size if self.spec.unit == "token" else 1
+
+    def costs(self, state: str) -> tuple[WayCost, WayCost] | None:
+        """Returns what eager and compiled cost, compiled from a start in `state`, a key of `starts`.
+
+        They are of a call, or of a token of a text model. Returns None without a speed-up or such a start, or if
+        outputs differ. If the verdict is 'same', a compiled call takes as long as an eager one.
+        """
+        speedup, first = self.speedup, self.starts.get(state)
+        if speedup is None or first is None or self.outputs_differ:
+            return None
+        each = speedup.eager_seconds / self.tokens_a_call
+        call = eager = Duration(each, each, each)
+        if speedup.verdict != "same":
+            call = Duration(each / speedup.ratio, each / speedup.high, each / speedup.low)
+        return WayCost(Duration(0.0, 0.0, 0.0), eager), WayCost(first, call)
+
+    def whole_work(self, calls: int) -> dict[str, WholeWork]:
+        """Returns what `calls` calls (of a text model: tokens) of one process take, by its start, a key of `starts`.
+
+        Returns {} if no figure holds: without a speed-up, if outputs differ, if the model was recompiled while it was
+        timed, or if compiled reads a prompt so much slower that a whole text gains nothing.
+        """
+        if self.void or self._prompt_outweighs:
+            return {}
+        costs = {state: self.costs(state) for state in self.starts}
+        return {state: whole_work(calls, *both) for state, both in costs.items() if both is not None}
+
+    @property
+    def _prompt_outweighs(self) -> bool:
+        """Whether compiled is faster at each step of a text, but loses more than that at its first token."""
+        whole, steps = self.answer_seconds, self.speedup
+        return whole is not None and steps is not None and steps.ratio > 1 and whole[0] <= whole[1]
+
     def break_even(self, state: str) -> BreakEven | None:
         """Returns after how many calls the first call in `state`, a key of `starts`, has paid for itself.
 
         Returns None without a speed-up or such a start, or if outputs differ.
         """
-        speedup, cost = self.speedup, self.starts.get(state)
-        if speedup is None or cost is None or self.outputs_differ:
+        costs = self.costs(state)
+        if costs is None:
             return None
-        eager, compiled = speedup.latencies
-        needed, low, high = stats.calls_to_pay(cost, eager, speedup)
+        eager, compiled = costs
+        tokens, first = self.tokens_a_call, compiled.first
+        saved = stats.difference(eager.call, compiled.call)
+        saved = Duration(saved.seconds * tokens, saved.low * tokens, saved.high * tokens)
+        needed, low, high = stats.calls_to_pay(first, saved)
+        if self._prompt_outweighs:
+            needed = None
         answers = None
         if self.answer_seconds is not None:
-            answers = stats.break_even_calls(cost.seconds, *self.answer_seconds)
-            needed = needed if answers is not None else None  # a slower first token may cost more than steps gain
+            answers = stats.break_even_calls(first.seconds, *self.answer_seconds)
         return BreakEven(
             calls=needed,
             low=low,
             high=high,
             images=None if needed is None else needed * self.spec.batch_size,
-            seconds=None if needed is None else cost.seconds + needed * compiled,
+            seconds=None if needed is None else compiled.first.seconds + needed * tokens * compiled.call.seconds,
             answers=answers,
         )
 

@@ -65,9 +65,19 @@ def _comparison(speedup: Speedup) -> dict[str, object]:
     return dict(latencies) | {"speedup": plain(speedup), "control": plain(speedup.control)}
 
 
-def dumps(result: RunResult) -> str:
-    """Returns `to_json` as one line of text. Raises ValueError for NaN and infinity."""
-    return json.dumps(to_json(result), allow_nan=False, ensure_ascii=False)
+def dumps(result: RunResult, calls: int | None = None) -> str:
+    """Returns `to_json` as one line of text, with `work_json` if `calls` is given.
+
+    Raises ValueError for NaN and infinity.
+    """
+    asked = {} if calls is None else {"whole_work": work_json(result, calls)}
+    return json.dumps(to_json(result) | asked, allow_nan=False, ensure_ascii=False)
+
+
+def work_json(result: RunResult, calls: int) -> dict[str, object]:
+    """Returns what `calls` calls (of a text model: tokens) of one process take, by its start: 'cold', 'warm'."""
+    work = result.whole_work(calls)
+    return {"calls": calls, "starts": {state: plain(one) for state, one in work.items()}}
 
 
 def from_json(data: JsonObject) -> RunResult:

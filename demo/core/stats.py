@@ -335,19 +335,50 @@ def pooled_duration(runs: Sequence[float], deviation: float, freedom: float) -> 
     return Duration(pooled.ratio, pooled.low, pooled.high)
 
 
-def calls_to_pay(cost: Duration, eager_seconds: float, speedup: Interval) -> tuple[int | None, int | None, int | None]:
+def difference(first: Duration, second: Duration) -> Duration:
+    """Returns `first` minus `second` for two independent times.
+
+    The interval is that of Zou and Donner (2008): how far each time reaches on either side is squared and added.
+    """
+    seconds = first.seconds - second.seconds
+    below = _both(first.seconds - first.low, second.high - second.seconds)
+    above = _both(first.high - first.seconds, second.seconds - second.low)
+    return Duration(seconds, seconds - below, seconds + above)
+
+
+def total(first: Duration, calls: float, each: Duration) -> Duration:
+    """Returns the time of a first call and of `calls` further ones, with the interval of `difference`."""
+    seconds = first.seconds + calls * each.seconds
+    below = _both(first.seconds - first.low, calls * (each.seconds - each.low))
+    above = _both(first.high - first.seconds, calls * (each.high - each.seconds))
+    return Duration(seconds, seconds - below, seconds + above)
+
+
+def _both(one: float, other: float) -> float:
+    # not math.hypot, whose last digit may differ from that of a browser: demo/present/whole_work.js has the same lines
+    return math.sqrt(one * one + other * other)
+
+
+def calls_to_pay(cost: Duration, saved: Duration) -> tuple[int | None, int | None, int | None]:
     """Returns after how many calls compiling has paid for itself: the estimate, the fewest and the most. None: never.
 
-    `cost` is the first call. The range is that of a `quotient`: the cost over the time that a call saves.
+    `cost` is the first call, `saved` the time that each call saves. For numbers of calls in the range, the interval of
+    the `difference` between all that they save and `cost` contains 0 (Donner and Zou, 2012).
     """
-    saved, least, most = (eager_seconds * (1 - 1 / ratio) for ratio in (speedup.ratio, speedup.low, speedup.high))
-    if most <= 0:
+    if saved.high <= 0:
         return None, None, None
-    if saved <= 0:
-        return None, _whole_calls(cost.low / most), None
-    needed = quotient(Interval(cost.seconds, cost.low, cost.high), Interval(saved, least, most))
-    most_calls = _whole_calls(needed.high) if math.isfinite(needed.high) else None
-    return _whole_calls(needed.ratio), _whole_calls(needed.low), most_calls
+    product = saved.seconds * cost.seconds
+    # The ends solve (calls * saved - cost)^2 = (calls * (saved.end - saved))^2 + (cost.end - cost)^2 for `calls`.
+    square, constant = saved.high * (2 * saved.seconds - saved.high), cost.low * (2 * cost.seconds - cost.low)
+    fewest = _whole_calls(constant / (product + math.sqrt(max(0.0, product**2 - square * constant))))
+    if saved.seconds <= 0:
+        return None, fewest, None
+    estimate = _whole_calls(cost.seconds / saved.seconds)
+    if saved.low <= 0:
+        return estimate, fewest, None
+    square, constant = saved.low * (2 * saved.seconds - saved.low), cost.high * (2 * cost.seconds - cost.high)
+    most = _whole_calls((product + math.sqrt(max(0.0, product**2 - square * constant))) / square)
+    return estimate, fewest, most
 
 
 def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seconds: float) -> int | None:

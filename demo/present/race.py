@@ -56,6 +56,10 @@ _STYLE = f"""<style>
 .race .compiled {{ stroke: var(--compiled, {COMPILED}); }}
 .race .kept {{ stroke-dasharray: 7 5; }}
 .race .range {{ stroke-width: 7; stroke-opacity: 0.3; }}
+.race .level {{ stroke: var(--ink, #1f2328); stroke-dasharray: 2 4; }}
+.race .at {{ stroke: var(--paper, #fff); stroke-width: 2; }}
+.race .at.eager {{ fill: var(--eager, {EAGER}); }}
+.race .at.compiled {{ fill: var(--compiled, {COMPILED}); }}
 .race .dot {{ fill: var(--paper, #fff); stroke: var(--ink, #1f2328); stroke-width: 2; }}
 .race .clock {{ transform-origin: {LEFT}px 0; animation: race-clock {PLAYED_SECONDS}s linear; }}
 .race .mark {{ animation: race-mark 0.4s both; }}
@@ -99,14 +103,23 @@ class RaceLine:
 # ---- of a result
 
 
-def file(lines: Sequence[RaceLine], source: str) -> str:
+class Below(NamedTuple):
+    """What stands below the lines of a race in a file: SVG with percentages of the width, and its height."""
+
+    svg: str
+    height: int
+
+
+def file(lines: Sequence[RaceLine], source: str, below: Below | None = None) -> str:
     """Returns the race of a result as the text of an SVG file. Raises BadInput without lines."""
     if not lines:
         raise BadInput(NO_RACE)
-    return picture(lines, source=source)
+    return picture(lines, source=source, below=below)
 
 
-def picture(lines: Sequence[RaceLine], size: str = "wide", source: str = "", plays: bool = True) -> str:
+def picture(
+    lines: Sequence[RaceLine], size: str = "wide", source: str = "", plays: bool = True, below: Below | None = None
+) -> str:
     """Returns the race of a result, calls answered over time, as SVG; '' without lines.
 
     `size`: a key of `SIZES`. `source`: a last line of text, '' for none. `plays`: whether an animation draws the
@@ -116,7 +129,7 @@ def picture(lines: Sequence[RaceLine], size: str = "wide", source: str = "", pla
         return ""
     end = horizon(lines)
     scale = fmt.rounded_duration(end) + (f", played in {PLAYED_SECONDS} s" if plays else "")
-    return _svg(lines, end, end, TITLE, scale, size, source, plays)
+    return _svg(lines, end, end, TITLE, scale, size, source, plays, below, marked=True)
 
 
 def horizon(lines: Sequence[RaceLine]) -> float:
@@ -183,11 +196,14 @@ def _svg(
     size: str,
     source: str = "",
     plays: bool = False,
+    below: Below | None = None,
+    marked: bool = False,
 ) -> str:
     """Returns the race as SVG: each line is drawn up to the time `now`, on an axis from 0 to `end`, all in seconds.
 
     `title`: the text above the lines. `scale`: the text at the end of the axis. `size`: a key of `SIZES`. `source`: a
-    last line of text, '' for none. `plays`: whether an animation draws the lines.
+    last line of text, '' for none. `plays`: whether an animation draws the lines. `marked`: whether it says where its
+    lines lie, so that whole_work.js can mark a number of calls.
     """
     width, height, row_height, line_height, letter = SIZES[size]
     right, indent = width - 10, LEFT + 30
@@ -205,7 +221,8 @@ def _svg(
         corners = [(0.0, 0.0), (min(line.first, now), 0.0)]
         corners += [(seconds, calls) for seconds, calls, _ in line.bends[1:] if seconds < now]
         points = " ".join(f"{x(seconds)},{y(calls)}" for seconds, calls in (*corners, (now, line.work(now))))
-        paths.append(f'<polyline class="line {line.kind}" points="{points}"/>')
+        slope = f' data-first="{line.first:.9g}" data-each="{line.each:.9g}"' if marked else ""
+        paths.append(f'<polyline class="line {line.kind}"{slope} points="{points}"/>')
         row += row_height
         sample = f'<path class="line {line.kind}" d="M{LEFT} {row - 4}h22"/>'
         if len(f"{line.name}: {line.words}") < (right - indent) / letter:
@@ -225,6 +242,10 @@ def _svg(
                 f'<path class="axis" d="M{at[0]} {at[1]}V{y(0)}"/>'
                 f'<circle class="dot" cx="{at[0]}" cy="{at[1]}" r="5"/></g>'
             )
+    if below is not None:
+        place = f'x="{LEFT}" y="{row + 12}" width="{right - LEFT}" height="{below.height}"'
+        rows.append(f"<svg {place}>{below.svg}</svg>")
+        row += 12 + below.height
     if source:
         row += row_height
         shown = fmt.shorten(source, int(width / letter))
@@ -234,8 +255,9 @@ def _svg(
     if plays:  # a rectangle that becomes wider uncovers the lines
         clip = f'<clipPath id="race-{size}"><rect class="clock" width="{width}" height="{row}"/></clipPath>'
         within = f' clip-path="url(#race-{size})"'
+    plot = f' data-plot="[{LEFT},{right},{TOP},{height},{end:.9g},{most:.9g}]"' if marked else ""
     return (
-        f'<svg class="race {size}" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {row + 8}" role="img" '
+        f'<svg class="race {size}"{plot} xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {row + 8}" role="img" '
         f'aria-label="{label}">{_STYLE}{clip}'
         f'<text class="small" x="{LEFT}" y="{TOP - 6}">{title}</text>'
         f'<path class="axis" d="M{LEFT} {y(0)}H{right}"/>'

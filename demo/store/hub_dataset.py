@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.files import replacing
+from ..core.hub import endpoint
 from ..core.options import BadInput
 from ..core.result import RunResult
 from ..core.result_json import dumps
@@ -32,6 +33,8 @@ DELETED = "dataset-deleted"
 """The folder with an empty file DAY/ID for each deleted result whose files the next push deletes in the dataset."""
 RESULT_FILES = ("runs/{}.json", "rows/{}.parquet")
 """The files of a result, by DAY/ID."""
+SHARED_FILE = "pages/{}.html"
+"""The file to send of a result, which `push_page` brings there."""
 EVERY_MINUTES = 5.0
 LAST_PUSH_SECONDS = 10.0
 """How long the end of the program waits for the last push."""
@@ -132,6 +135,21 @@ class PushedHistory(History):
                 time.sleep(EVERY_MINUTES * 60)
 
 
+def push_page(history: History, result: RunResult, text: str) -> str:
+    """Uploads a result's file to send to the dataset that `VARIABLE` names, and returns its address there.
+
+    Raises OSError or ValueError if that does not work.
+    """
+    from huggingface_hub import HfApi
+
+    hub, dataset = HfApi(), dataset_name()
+    (history.path.parent / FOLDER).mkdir(parents=True, exist_ok=True)  # so that `forget` deletes the file there, too
+    hub.create_repo(repo_id=dataset, repo_type="dataset", private=True, exist_ok=True)
+    place = SHARED_FILE.format(f"{result.started_at[:10]}/{result.id}")
+    hub.upload_file(path_or_fileobj=text.encode(), path_in_repo=place, repo_id=dataset, repo_type="dataset")
+    return f"{endpoint()}/datasets/{dataset}/blob/main/{place}"
+
+
 def forget(history: History, ids: Iterable[str]) -> None:
     """Keeps these results of the history from being pushed. If they were, the next push deletes them in the dataset."""
     folder, deleted = history.path.parent / FOLDER, history.path.parent / DELETED
@@ -153,7 +171,7 @@ def _scheduler_class(deleted: Path) -> "type[CommitScheduler]":
             notes = [note for note in sorted(deleted.glob("*/*")) if note.is_file()]
             if notes:
                 names = [note.relative_to(deleted).as_posix() for note in notes]
-                paths = [file.format(name) for name in names for file in RESULT_FILES]
+                paths = [file.format(name) for name in names for file in (*RESULT_FILES, SHARED_FILE)]
                 # A result that was never pushed is not there, and a commit that deletes what is not there is refused.
                 there = self.api.get_paths_info(self.repo_id, paths, repo_type=self.repo_type)
                 if operations := [CommitOperationDelete(file.path) for file in there]:

@@ -11,14 +11,14 @@ import gradio as gr
 from gradio import FileData
 
 from ..core import catalog, format as fmt
-from ..core.options import OPTIONS, TASKS, BadInput, RunSpec
+from ..core.options import CALLS, OPTIONS, TASKS, BadInput, RunSpec, read_calls
 from ..core.result import RunResult
-from ..core.result_json import to_json
+from ..core.result_json import to_json, work_json
 from ..present.report import Report
 from ..runs.runner import Runner
 from ..store import export, published
 from ..store.history import History
-from ..sweep import best_way, best_words
+from ..sweep import best_costs, best_way, best_words
 from ..tasks.registry import BY_NAME
 from .run_queue import RunQueue
 from .tabs.form import default_picture, uploaded_file
@@ -43,6 +43,7 @@ HELP = {
     "image": 'An uploaded file, over MCP a "data:image/png;base64,..." URL; else an example that suits the model. Text '
     "generation takes none.",
     "whole": "True: the whole result. False: one flat row. By default the row over MCP, else the whole result.",
+    "calls": f"{CALLS.help} The answer then has `whole_work`.",
     "minutes": f"Time for its runs, {best_way.MIN_MINUTES:g} to {best_way.MAX_MINUTES:g}; the queue is not counted.",
     "other_formats": "Try half formats, and TF32 on a GPU, too: they change the outputs.",
     **{option.name: option.help for option in OPTIONS.values()},
@@ -95,9 +96,13 @@ def _spec_and_picture(values: Arguments) -> tuple[RunSpec, Path | None]:
     return spec, uploaded_file(image) if image else default_picture(spec.checkpoint)
 
 
-def _whole(result: RunResult) -> dict[str, object]:
-    """Returns the result as JSON, and as "summary" the verdict in one line, or why the run failed."""
-    return {"summary": Report(result).summary} | to_json(result)
+def _answer(result: RunResult, whole: bool, calls: int | None) -> dict[str, object]:
+    """Returns the result as a flat row, or if `whole` as JSON, with the verdict in one line as "summary".
+
+    With `calls`, the answer has "whole_work", too.
+    """
+    answer = {"summary": Report(result).summary} | to_json(result) if whole else export.row(result)
+    return answer if calls is None else answer | {"whole_work": work_json(result, calls)}
 
 
 ABOUT_BENCHMARK = """\
@@ -113,6 +118,7 @@ speedup, speedup with low, high and verdict, control, compilation, break_even_ca
 def make_benchmark(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, object]]:
 
     def benchmark(values: Arguments) -> dict[str, object]:
+        calls = read_calls(values["calls"])
         spec, picture = _spec_and_picture(values)
         request = values["request"]
         with queue.join(request.session_hash or "") as places:
@@ -122,9 +128,10 @@ def make_benchmark(runner: Runner, queue: RunQueue) -> Callable[..., dict[str, o
                 result = next(event for event in events if isinstance(event, RunResult))
         over_mcp = request.headers.get("x-gradio-user") == "mcp"  # as gradio's MCP server names itself
         whole = not over_mcp if values["whole"] is None else values["whole"]
-        return _whole(result) if whole else export.row(result)
+        return _answer(result, whole, calls)
 
-    arguments = [*MODEL, _argument("whole", bool | None, None), *map(_option, OPTIONS)]
+    extra = [_argument("whole", bool | None, None), _argument("calls", int | None, None)]
+    arguments = [*MODEL, *extra, *map(_option, OPTIONS)]
     return _endpoint("benchmark", benchmark, ABOUT_BENCHMARK, *arguments)
 
 
@@ -144,6 +151,7 @@ def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[...
 
     def best(values: Arguments) -> dict[str, object]:
         spec, picture = _spec_and_picture(values)
+        calls = read_calls(values["calls"])
         visitor = values["request"].session_hash or uuid.uuid4().hex
         other_formats = values["other_formats"] is True
         work = BestSearch(runner, queue, visitor, history, spec, picture, other_formats, values["minutes"])
@@ -152,9 +160,12 @@ def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[...
             pass
         if isinstance(problem := work.take_result(), Exception):
             raise problem
-        return {"complete": work.search.complete, **best_words.as_json(work.search.table())}
+        table = work.search.table()
+        asked = {} if calls is None else {"whole_work": best_costs.sentences(table, calls)}
+        return {"complete": work.search.complete, **best_words.as_json(table), **asked}
 
     limits = [_argument("minutes", float, best_way.MINUTES), _argument("other_formats", bool, False)]
+    limits.append(_argument("calls", int | None, None))
     return _endpoint("best", best, ABOUT_BEST, *MODEL, *limits, *map(_option, best_way.SEARCH_OPTIONS))
 
 
@@ -164,7 +175,9 @@ MAX_LISTED = 200
 
 def make_history(stored: History) -> Callable[..., list[dict[str, object]]]:
 
-    def history(id: str = "", search: str = "", limit: int = 20, whole: bool = False) -> "list[dict[str, Any]]":
+    def history(
+        id: str = "", search: str = "", limit: int = 20, whole: bool = False, calls: int | None = None
+    ) -> "list[dict[str, Any]]":
         """Lists the runs stored on this server's machine, newest first, however they ended.
 
         The answer is a list of flat rows. A row holds settings, machine, latencies in ms, speedup with interval and
@@ -175,18 +188,20 @@ def make_history(stored: History) -> Callable[..., list[dict[str, object]]]:
             search: Only runs with each of these words in id, time, outcome, task, checkpoint, mode, dtype or device.
             limit: The most runs to list, 1 to 200.
             whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
+            calls: Calls between two restarts, of a text model tokens: each answer then has whole_work.
         """
         if type(limit) is not int or not 1 <= limit <= MAX_LISTED:
             wanted = f"a whole number from 1 to {MAX_LISTED}"
             raise BadInput(f"The limit must be {wanted}. Given: {fmt.excerpt(limit)}.")
+        calls = read_calls(calls)
         stored.recover()
         if id:
             result = stored.get(str(id))
             if result is None:
                 raise BadInput(f"No stored run has the id {fmt.excerpt(id)}.")
-            return [_whole(result)]
+            return [_answer(result, True, calls)]
         results = stored.all(limit, str(search or ""))
-        return [_whole(result) if whole else export.row(result) for result in results]
+        return [_answer(result, whole, calls) for result in results]
 
     return history
 

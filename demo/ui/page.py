@@ -85,7 +85,7 @@ class Page(gradio_workarounds.Blocks):
                 with gr.Tab("History", id="history") as tab:
                     self.history_tab = HistoryTab(desk.history, self.run_tab, tabs, tab)
                 with gr.Tab("Published", id="published") as published:
-                    self.published_tab = PublishedTab(published)
+                    self.published_tab = PublishedTab(desk.history, published)
                 with gr.Tab("Sweep", id="sweep") as sweeps:
                     self.sweep_tab = SweepTab(desk, self.run_tab, tabs, sweeps)
             self.stage_bar = StageBar(desk, self.run_tab)

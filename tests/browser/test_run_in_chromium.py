@@ -3,6 +3,8 @@ browser."""
 
 import dataclasses
 import hashlib
+import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,11 @@ from support.page_support import stored
 from support.samples import MACHINE, measurement, ok_result
 from support.troubles import heard
 
-from demo.core.comparison import Spread
+from demo.core.comparison import Spread, WayCost
 from demo.core.options import BadInput, RunSpec
 from demo.core.result import RunResult
+from demo.core.stats import Duration
+from demo.present import whole_work
 from demo.store.history import History
 from demo.ui.look import source
 from demo.ui.page import Page
@@ -110,6 +114,11 @@ def run(tab: Any, batch_size: int | None = None) -> None:
         batch(tab).fill(str(batch_size))
         batch(tab).press("Tab")
     tab.locator("#run:not([disabled])").click()
+
+
+def cost(first: float, call: float, sure: float) -> WayCost:
+    """Returns the cost of a way to run a model. A time is known up to the factor `sure`."""
+    return WayCost(*(Duration(one, one / sure, one * sure) for one in (first, call)))
 
 
 def scroll_width(tab: Any) -> int:
@@ -226,6 +235,84 @@ def test_the_race_replaces_what_was_shown(shown: Any, runner: Runner) -> None:
     runner.hold = False
     shown.locator("#race .race:visible").wait_for()
     assert not shown.locator(".live").is_visible()
+
+
+# ---- how many calls between two restarts
+
+
+def test_the_browser_says_what_python_says(chromium: Any) -> None:
+    """Of 200 made-up results and searches, each at a number of calls: to the last digit."""
+    rng, asked, said = random.Random(63), [], []
+    for number in range(200):
+        costs = [
+            cost(rng.choice([0.1, 3, 40]), 10 ** rng.uniform(-4, 0), rng.uniform(1, 3)) for _ in range(1 + number % 4)
+        ]
+        ways = {"eager": cost(0, 10 ** rng.uniform(-4, 0), 1), **{f"way {n}": one for n, one in enumerate(costs)}}
+        choice = whole_work.Choice({"a start": ways}, "call", rng.choice([1, 8]))
+        calls = whole_work.calls_at(2 * number)
+        asked.append([json.loads(whole_work.slider_data(choice)), 2 * number])
+        said.append([calls, whole_work.answer(ways, calls), whole_work.eager_takes(choice, calls)])
+    tab = chromium.new_page()
+    tab.add_script_tag(content=whole_work.file_text("whole_work.js"))
+    script = """asked => asked.map(([work, step]) => { const calls = wholeWork.callsAt(step);
+      return [calls, wholeWork.answer(work.starts['a start'], calls), wholeWork.eagerTakes(work, calls)]; })"""
+    assert tab.evaluate(script, asked) == said
+    tab.close()
+
+
+@pytest.mark.parametrize(
+    ("typed", "calls", "daily"),
+    [
+        ("40000", 40_000, False),
+        ("40 000", 40_000, False),
+        ("1,500", 1_500, False),
+        ("40k", 40_000, False),
+        ("1.5M", 1_500_000, False),
+        ("2/s", 172_800, True),
+        ("500 per hour", 12_000, True),
+        ("0.5 / min", 720, True),
+        *((wrong, None, None) for wrong in ("", "0", "-3", "1e9", "200M", "0,5/s", "many", "2/year", "2/month")),
+    ],
+)
+def test_a_number_of_calls_or_a_rate_is_read(typed: str, calls: int | None, daily: bool | None, shown: Any) -> None:
+    found = shown.evaluate("text => wholeWork.read(text)", typed)
+    assert (found and found["calls"], found and found["daily"]) == (calls, daily)
+
+
+DRAGGED = """() => { const slider = document.querySelector('#work [type=range]'), said = [];
+  for (slider.value of [0, 400]) {
+    slider.dispatchEvent(new Event('input', { bubbles: true }));
+    said.push(document.querySelector('#work .start b').textContent.split(' ')[0]);
+  }
+  return said; }"""
+"""What the page says at both ends of the slider, at once: the server has no time to answer."""
+
+
+def test_the_slider_tells_what_compiling_saves_without_the_server(shown: Any) -> None:
+    assert shown.evaluate(DRAGGED) == ["costs", "saves"]
+
+
+def test_the_slider_is_moved_by_keys(shown: Any) -> None:
+    slider, asked = shown.get_by_role("slider", name="between two restarts"), shown.locator("#work .typed")
+    slider.focus()
+    shown.keyboard.press("End")
+    assert slider.get_attribute("aria-valuetext") == "100\N{NARROW NO-BREAK SPACE}000\N{NARROW NO-BREAK SPACE}000 calls"
+    shown.keyboard.press("Home")
+    race = shown.locator("#race .race:visible")
+    assert race.locator(".asked circle").count() == race.locator(".line[data-each]").count() > 1
+    asked.fill("1200")
+    shown.keyboard.press("Enter")
+    assert "calls=1200" in shown.url
+    said = shown.locator("#work .aloud").inner_text()
+    assert said.startswith("1\N{NARROW NO-BREAK SPACE}200 calls: from nothing costs ")
+
+
+def test_a_link_keeps_the_number_of_calls(shown: Any) -> None:
+    open_link(shown, f"{shown.url.partition('&calls')[0]}&calls=3/s")
+    asked = shown.locator("#work .typed")
+    asked.wait_for()
+    assert asked.input_value() == "3/s"
+    assert "259\N{NARROW NO-BREAK SPACE}200 calls a day" in shown.locator("#work .eager-takes").inner_text()
 
 
 # ---- nothing is lost

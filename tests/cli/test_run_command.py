@@ -1,8 +1,10 @@
 """`run`: what is asked, what is printed, how a signal ends it. A fake runner stands in for the real one."""
 
 import dataclasses
+import json
 import signal
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from support.command_line import RUN, SIGNALS, quick, stop
@@ -11,12 +13,14 @@ from support.worker_processes import processes_with, wait_until
 
 from demo.cli.main import main
 from demo.core import catalog
+from demo.core.codec import plain
 from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.outputs import Parity
 from demo.core.result_json import dumps
-from demo.present import markdown
+from demo.present import markdown, share, whole_work
 from demo.present.report import Report
 from demo.runs.ongoing import Files
+from demo.store import hub_dataset
 from demo.store.history import History
 
 
@@ -137,3 +141,59 @@ def test_a_gate_has_three_ends(changes: Any, options: str, code: int, words: str
     fake(ok_result(**changes))
     assert main([*RUN, "--at-least", *options.split()]) == code
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("calls", "least", "code", "words"),
+    [
+        ("1000", "1.05", 1, "Failed: the speed-up over 1 000 calls is 0.19 to 0.49×, asked 1.05×."),
+        ("8000", "1.05", 3, "Undecided: the speed-up over 8 000 calls is 0.92 to 1.44×, asked 1.05×."),
+        ("1000000", "1.05", 0, "Passed: the speed-up over 1 000 000 calls is 1.979 to 1.997×, asked 1.05×."),
+    ],
+)
+def test_a_gate_over_the_whole_work_counts_the_first_call(
+    calls: str, least: str, code: int, words: str, fake: Any, capsys
+) -> None:
+    fake(ok_result())
+    assert main([*RUN, "--calls", calls, "--at-least", least]) == code
+    assert words in capsys.readouterr().err.replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
+def test_a_number_of_calls_is_answered_in_words_and_as_json(fake: Any, capsys) -> None:
+    fake(ok_result())
+    assert main([*RUN, "--calls", "40000"]) == 0
+    assert f"\n  {whole_work.calls_sentence(Report(ok_result()), 40_000)}\n" in capsys.readouterr().out
+    fake(ok_result(id="another"))
+    for command in ([*RUN, "--json"], ["history", ok_result().id, "--json"]):
+        assert main([*command, "--calls", "40000"]) == 0
+        work = json.loads(capsys.readouterr().out)["whole_work"]
+        assert work["calls"] == 40_000
+        assert work["starts"]["cold"]["saved"] == plain(ok_result().whole_work(40_000)["cold"].saved)
+
+
+def test_one_file_to_send_is_written_into_this_folder(fake: Any, tmp_path, monkeypatch, capsys) -> None:
+    fake(ok_result())
+    monkeypatch.chdir(tmp_path)
+    assert main([*RUN, "--calls", "40000", "--share"]) == 0
+    file = tmp_path / f"worth-compiling-{ok_result().id}.html"
+    assert file.read_text(encoding="utf-8") == share.page(Report(ok_result()), 40_000)
+    assert f"One file to send lies in {file}.\n" in capsys.readouterr().err
+    assert main(["history", "share", ok_result().id, str(tmp_path / "again.html"), "--calls", "40000"]) == 0
+    assert (tmp_path / "again.html").read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize("push", [lambda *_: "https://hub/page.html", Mock(side_effect=OSError("no way to the Hub"))])
+def test_a_file_to_send_is_brought_to_the_dataset(push: Any, fake: Any, tmp_path, monkeypatch, capsys) -> None:
+    fake(ok_result())
+    monkeypatch.setenv(hub_dataset.VARIABLE, "me/runs")
+    monkeypatch.setattr(hub_dataset, "push_page", push)
+    assert main([*RUN, "--share", str(tmp_path / "run.html")]) == 0
+    err = capsys.readouterr().err
+    assert "https://hub/page.html" in err or "could not be brought to the dataset me/runs: 'no way to the Hub'" in err
+
+
+@pytest.mark.parametrize("calls", ["0", "2e9", "many", "1.5"])
+def test_a_wrong_number_of_calls_is_refused_before_the_run(calls: str, fake: Any, capsys) -> None:
+    runner = fake(ok_result())
+    assert main([*RUN, "--calls", calls]) == 2 and runner.runs == []
+    assert capsys.readouterr().err.startswith("The number of calls between two restarts must be a whole number from 1")

@@ -10,6 +10,7 @@ from demo.core import format as fmt
     [
         (fmt.latency, {0.00000413: "0.0041 ms", 0.000431: "0.43 ms", 0.0144: "14.4 ms", 0.9996: "1.00 s"}),
         (fmt.duration, {0.0092: "9.20 ms", 0.42: "0.4 s", 12.3: "12 s", 60: "60 s", 260: "4 min 20 s", 300: "5 min"}),
+        (fmt.duration, {5399: "89 min 59 s", 9000: "2 h 30 min", 7200: "2 h", 3e7: "347 days"}),
         (fmt.rounded_duration, {0.2: "1 s", 7.2: "7 s", 43: "45 s", 700: "12 min", 7300: "2 h"}),
         (fmt.ratio, {2.294: "2.29×", 12.34: "12.3×", 0.098: "0.10×", 1.0: "1.00×"}),
         (fmt.percent, {0.58: "58 %", 0.004: "0.4 %", 1.0: "100 %", -0.54: "-54 %", 0.0994: "9.9 %", 0.0996: "10 %"}),
@@ -20,6 +21,21 @@ from demo.core import format as fmt
 )  # fmt: skip
 def test_a_figure_has_three_digits(formatter: Callable[[float], str], texts: dict[float, str]) -> None:
     assert {value: formatter(value) for value in texts} == texts
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (9, 33, "9.0 to 33 s"),
+        (0.0092, 0.02, "9.20 to 20.0 ms"),
+        (0.05, 2, "50.0 ms to 2.0 s"),
+        (48, 130, "48 s to 2 min 10 s"),
+        (120, 180, "2 to 3 min"),
+        (130, 300, "2 min 10 s to 5 min"),
+    ],
+)
+def test_a_range_of_times_names_a_unit_once(low: float, high: float, text: str) -> None:
+    assert fmt.duration_range(low, high) == text
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,15 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import floats, integers, sampled_from
 from support.samples import BOXES, SEGMENTS, failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core import stats
 from demo.core.caveat import NOTHING_DONE, Caveat, note
 from demo.core.comparison import ASSUMED_FIRST_CALLS, ProcessFigure, ProcessResult, Spread
 from demo.core.machine import HostSample
-from demo.core.measurement import Compilation, CompileCost, Measurement, Profile, StartUp
+from demo.core.measurement import Compilation, CompileCost, Measurement, Pair, Profile, StartUp
 from demo.core.options import RunSpec
 from demo.core.outputs import EndToEnd, Parity
 from demo.core.result import Failure, RunResult
@@ -150,8 +152,11 @@ def test_a_first_call_is_pooled_over_equal_runs_of_the_same_cache() -> None:
     assert again.break_even("cold").calls == pytest.approx(2 * once.break_even("cold").calls, rel=0.01)
 
 
+BOTH_STARTS = Compilation(20.0, "cold", 1, cold=CompileCost(20.0, {}), warm=CompileCost(2.0, {}))
+
+
 def test_a_warm_start_has_a_spread_of_its_own() -> None:
-    both = Compilation(20.0, "cold", 1, cold=CompileCost(20.0, {}), warm=CompileCost(20.0, {}))
+    both = dataclasses.replace(BOTH_STARTS, warm=CompileCost(20.0, {}))
     starts = ok_result(compilation=both).starts
     for state, start in starts.items():
         spread = ASSUMED_FIRST_CALLS[state]
@@ -163,6 +168,57 @@ def test_the_calls_to_pay_know_the_spread_of_first_calls() -> None:
     """The speed-up alone would leave 0.4 % of the calls open."""
     even = ok_result().break_even("cold")
     assert even.low < even.calls / 1.2 and even.high > even.calls * 1.2
+
+
+@given(floats(0.0003, 0.006), integers(1, 10**8), sampled_from(["cold", "warm"]))
+def test_what_is_saved_agrees_with_the_calls_to_pay(compiled: float, calls: int, start: str) -> None:
+    result = ok_result(compilation=BOTH_STARTS, compiled=measurement(compiled))
+    even = result.break_even(start)
+    ends = [end for end in (even.low, even.high) if end is not None]
+    for number in (calls, *ends, *(end - 1 for end in ends if end > 1)):
+        saved = result.whole_work(number)[start].saved
+        assert (saved.high < 0) is (even.low is None or number < even.low)
+        assert (saved.low > 0) is (even.high is not None and number >= even.high)
+
+
+def test_the_whole_work_is_that_of_all_calls_with_the_first_one() -> None:
+    result = ok_result(compilation=BOTH_STARTS)
+    eager, compiled = result.latencies.values()
+    for start, first in {"cold": 20.0, "warm": 2.0}.items():
+        work = result.whole_work(50_000)[start]
+        assert work.eager_seconds == pytest.approx(50_000 * eager)
+        assert work.compiled.seconds == pytest.approx(first + 50_000 * compiled)
+        assert work.saved.seconds == pytest.approx(work.eager_seconds - work.compiled.seconds)
+        assert work.speedup.ratio == pytest.approx(work.eager_seconds / work.compiled.seconds)
+        assert work.speedup.low < work.speedup.ratio < work.speedup.high
+
+
+def test_without_a_difference_a_start_costs_its_first_call() -> None:
+    result = ok_result(compilation=BOTH_STARTS, compiled=measurement(0.002))
+    assert result.speedup.verdict == "same" and result.break_even("cold").calls is None
+    assert result.whole_work(10**8)["cold"].saved.seconds == pytest.approx(-20.0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"parity": Parity("differ", 1.0, "")},
+        {"compilation": Compilation(5.5, "cold", 1, recompiles_while_timing=1)},
+        {"compilation": None},
+    ],
+    ids=["other outputs", "void", "nothing compiled"],
+)
+def test_no_figure_of_the_whole_work_stands_if_none_holds(changes: dict[str, Any]) -> None:
+    assert ok_result(**changes).whole_work(1_000) == {}
+
+
+def test_the_work_of_a_text_model_counts_tokens() -> None:
+    result = text_result(spec=dataclasses.replace(text_result().spec, batch_size=2))
+    eager, compiled = result.latencies.values()
+    work = result.whole_work(10_000)["cold"]
+    assert work.saved.seconds == pytest.approx(5_000 * (eager - compiled) - 5.5)
+    slower = text_result(further={"first_token": Pair(measurement(0.005), measurement(0.05), measurement(0.005))})
+    assert slower.whole_work(10_000) == {}
 
 
 def test_an_interval_without_a_gain_has_no_upper_break_even() -> None:

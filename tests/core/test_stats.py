@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from hypothesis import given as examples
+from hypothesis.strategies import floats, integers
 
 from demo.core import stats
 from demo.core.stats import Interval
@@ -122,28 +124,48 @@ def test_break_even_in_whole_calls(compile_seconds: float, eager: float, compile
     assert stats.break_even_calls(compile_seconds, eager, compiled) == calls
 
 
-def test_the_range_of_calls_holds_the_errors_of_first_call_and_speed_up() -> None:
-    """A first call of 12 s (8 to 18), an eager call of 30 ms, 1.5 times as fast (1.2 to 2).
-
-    A call saves 10 ms (5 to 15). So it takes 1 200 calls; their logarithm reaches down by the hypotenuse of log(12 / 8)
-    and log(15 / 10), and up by that of log(18 / 12) and log(10 / 5).
-    """
-    found = stats.calls_to_pay(stats.Duration(12.0, 8.0, 18.0), 0.030, Interval(1.5, 1.2, 2.0))
-    below, above = math.hypot(math.log(1.5), math.log(1.5)), math.hypot(math.log(1.5), math.log(2.0))
-    assert found == (1200, math.ceil(1200 * math.exp(-below)), math.ceil(1200 * math.exp(above)))
+FIRST_CALL = stats.Duration(12.0, 8.0, 18.0)
 
 
 @pytest.mark.parametrize(
-    ("speedup", "found"),
+    ("saved", "found"),
     [
-        (Interval(1.5, 0.9, 2.0), (1200, 677, None)),
-        (Interval(0.9, 0.8, 1.25), (None, 1334, None)),
-        (Interval(0.8, 0.7, 0.9), (None, None, None)),
+        # with the errors of the saving alone 800 to 2 400, with those of the first call alone 800 to 1 800
+        (stats.Duration(0.010, 0.005, 0.015), (1200, 677, 2659)),
+        (stats.Duration(0.010, -0.003, 0.015), (1200, 677, None)),
+        (stats.Duration(-0.003, -0.007, 0.006), (None, 1925, None)),
+        (stats.Duration(-0.007, -0.012, -0.003), (None, None, None)),
     ],
-    ids=["no gain is possible", "a gain is possible", "no gain"],
+    ids=["a gain", "no gain is possible", "a gain is possible", "no gain"],
 )
-def test_a_call_that_may_save_nothing_has_no_most_calls(speedup: Interval, found: tuple[int | None, ...]) -> None:
-    assert stats.calls_to_pay(stats.Duration(12.0, 8.0, 18.0), 0.030, speedup) == found
+def test_the_calls_to_pay_have_a_range(saved: stats.Duration, found: tuple[int | None, ...]) -> None:
+    assert stats.calls_to_pay(FIRST_CALL, saved) == found
+
+
+SPREAD = floats(0.01, 0.9)
+
+
+@examples(floats(-1, 1), SPREAD, SPREAD, SPREAD, SPREAD, integers(1, 10_000))
+def test_what_is_saved_may_be_nothing_within_the_range_of_calls_only(
+    each: float, below: float, above: float, less: float, more: float, calls: int
+) -> None:
+    saved = stats.Duration(each, each - below, each + above)
+    first = stats.Duration(100.0, 100 * (1 - less), 100 * (1 + 3 * more))
+    _, low, high = stats.calls_to_pay(first, saved)
+    all_saved = stats.difference(stats.Duration(*(calls * end for end in (each, saved.low, saved.high))), first)
+    assert (all_saved.high < 0) is (low is None or calls < low)
+    assert (all_saved.low > 0) is (high is not None and calls >= high)
+
+
+def test_the_range_of_what_is_saved_keeps_its_word() -> None:
+    """First calls and savings with the spread that their intervals tell: the truth lies in 95 % of the intervals."""
+    rng, calls, held = np.random.default_rng(5), 2_000, 0
+    for first, each in zip(12 * np.exp(rng.normal(0, 0.2, 2_000)), rng.normal(0.01, 0.002, 2_000), strict=True):
+        cost = stats.pooled_duration([first], 0.2, math.inf)
+        saved = stats.Duration(calls * each, calls * (each - 1.96 * 0.002), calls * (each + 1.96 * 0.002))
+        found = stats.difference(saved, cost)
+        held += found.low <= calls * 0.01 - 12 <= found.high
+    assert 0.935 <= held / 2_000 <= 0.97
 
 
 def test_one_first_call_has_the_spread_that_is_assumed() -> None:

@@ -11,7 +11,7 @@ from support.samples import full_result, measurement, text_result
 from demo.core.options import RunSpec
 from demo.core.progress import Progress
 from demo.core.result import RunResult
-from demo.present import race
+from demo.present import race, whole_work
 from demo.present.report import Report
 
 SPEC = RunSpec("shapes-vit", "image-classification")
@@ -21,7 +21,7 @@ TIMING = dataclasses.replace(COMPILING, racing_seconds=9.0, first_seconds=6.0, c
 
 def file(result: RunResult) -> str:
     report = Report(result)
-    return race.file(report.race, report.source)
+    return race.file(report.race, report.source, whole_work.at_rest(report))
 
 
 def points_of(picture: str) -> list[list[tuple[float, ...]]]:
@@ -51,6 +51,16 @@ def test_a_file_says_when_it_was_measured() -> None:
     picture = file(full_result())
     assert xml.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg" and full_result().started_at[:10] in picture
     assert "prefers-reduced-motion" in picture and "played in 9 s" in picture
+
+
+def test_a_file_says_which_way_is_best_for_how_many_calls() -> None:
+    drawn = xml.fromstring(file(full_result()))
+    labels = [part.get("aria-label") for part in drawn.iter("{http://www.w3.org/2000/svg}svg")]
+    strips = [re.sub(r"\s", " ", label) for label in labels if label and "compiled" in label]
+    assert [label.partition(":")[0] for label in strips] == ["From nothing", "With a kept cache"]
+    assert all(
+        re.fullmatch(r".*: eager up to [\d ]+, then cannot be told up to [\d ]+, then compiled", one) for one in strips
+    )
 
 
 def test_lines_that_never_pay_do_not_cross() -> None:

@@ -117,6 +117,23 @@ def test_what_was_not_pushed_is_pushed_by_the_next_program(caplog) -> None:
     assert FIRST in hub.files
 
 
+def test_a_page_to_send_is_uploaded_and_goes_with_its_run(monkeypatch) -> None:
+    hub = Hub()
+    monkeypatch.setattr("huggingface_hub.HfApi", lambda: hub)
+    monkeypatch.setattr(
+        hub, "upload_file", lambda path_or_fileobj, path_in_repo, **_: hub.files.update({path_in_repo: path_or_fileobj})
+    )
+    history = History()
+    history.append(ok_result())
+    address = hub_dataset.push_page(history, ok_result(), "<!doctype html>")
+    place = "pages/2026-11-21/20261121T090000-abcdef.html"
+    assert address.endswith(f"/datasets/somebody/worth-compiling-runs/blob/main/{place}")
+    assert hub.files == {place: b"<!doctype html>"} and hub.created["private"] is True
+    with connected(hub) as pushed:
+        pushed.delete([ok_result().id])
+    assert hub.files == {}
+
+
 def test_a_push_that_fails_harms_no_run(caplog) -> None:
     hub = Hub()
     hub.create_commit = Mock(side_effect=OSError("the dataset is full"))  # type: ignore[method-assign]

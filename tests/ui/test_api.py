@@ -97,10 +97,21 @@ def test_a_prompt_runs_without_a_picture(served: Any) -> None:
         ("benchmark", {"batch_size": 14}, "an error that it did not expect"),
         ("history", {"id": "nothing"}, "No stored run has the id 'nothing'"),
         ("history", {"limit": 201}, "whole number from 1 to 200. Given: 201"),
+        ("history", {"calls": 0}, "between two restarts must be a whole number from 1"),
         ("best", {"minutes": 0.5}, "A search takes 1 to 60 minutes. Given: 0.5."),
         ("published", {"gpu": "H100"}, "no GPU 'H100'. They have: A100, V100, T4"),
     ],
-    ids=["a picture for text", "bad option", "refused by a worker", "error", "id", "limit", "minutes", "filter"],
+    ids=[
+        "a picture for text",
+        "bad option",
+        "refused by a worker",
+        "error",
+        "id",
+        "limit",
+        "calls",
+        "minutes",
+        "filter",
+    ],
 )
 def test_a_refusal_is_a_sentence(endpoint: str, arguments: dict[str, Any], sentence: str, served: Any) -> None:
     with pytest.raises(AppError, match=re.escape(sentence)) as refused:
@@ -128,6 +139,18 @@ def test_stored_runs_are_listed_as_rows_or_whole(served: Any) -> None:
     assert from_json(one) == ok_result()
     (same,) = client.predict(search=ok_result().id, whole=True, api_name="/history")
     assert same == one
+
+
+@pytest.mark.parametrize("endpoint", ["/benchmark", "/history"])
+def test_a_number_of_calls_is_answered(endpoint: str, served: Any) -> None:
+    client, _ = served
+    if endpoint == "/benchmark":
+        answer = client.predict(calls=40_000, api_name=endpoint)
+    else:
+        (answer,) = client.predict(id=ok_result().id, calls=40_000, api_name=endpoint)
+    work = answer["whole_work"]
+    assert work["calls"] == 40_000
+    assert work["starts"]["cold"]["saved"]["low"] == pytest.approx(ok_result().whole_work(40_000)["cold"].saved.low)
 
 
 def test_published_rows_are_filtered(served: Any) -> None:

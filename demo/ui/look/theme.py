@@ -6,7 +6,7 @@ The typeface comes from gradio's package, so the browser fetches nothing from ou
 import gradio as gr
 from gradio.themes.utils import fonts, sizes
 
-from ...present import colours
+from ...present import colours, whole_work
 from . import source
 
 CSS = "".join(map(source, ("page.css", "sections.css", "stage.css", "tabs.css", "figures.css")))
@@ -20,6 +20,7 @@ ICON = (
 SCRIPTS = ("stage.js", "address.js", "events.js", "copy.js", "form.js", "figure_names.js")
 HEAD = f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{ICON}">'
 HEAD += "".join(f"<script>{source(name)}</script>" for name in SCRIPTS)
+HEAD += f"<script>{whole_work.file_text('whole_work.js')}</script>"
 
 TEXT_SIZES = sizes.Size("0.6875rem", "0.75rem", "0.8125rem", "0.9375rem", "1.0625rem", "1.375rem", "1.75rem", "page")
 

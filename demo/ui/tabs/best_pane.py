@@ -9,12 +9,12 @@ from gradio.events import Dependency
 from markupsafe import Markup
 
 from ...core import format as fmt
-from ...present import naming
+from ...present import naming, whole_work
 from ...present.charts import WayKind, WayLine, crossover, ladder
 from ...present.figure import provenance
 from ...present.markdown import escape_markdown
 from ...present.script import change
-from ...sweep import best_words
+from ...sweep import best_costs, best_words
 from ...sweep.best_table import EAGER_WAY, BestTable, WayResult
 from ...sweep.best_way import MINUTES
 from ...sweep.run_grid import Timing, Waiting
@@ -37,6 +37,8 @@ class BestPane(WorkView[BestSearch]):
         with run_tab.pane.best:
             self.head = gr.Markdown(elem_id="best-head")
             self.table = tables.make_table("best-table", "Ways; press a row to see its run")
+            self.work = gr.HTML(visible=False, elem_id="best-work", apply_default_css=False)
+            """How many calls between two restarts? The slider of the ways that can win."""
             self.code = code_to_copy(label="The lines of code for this way", visible=False)
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
@@ -44,7 +46,7 @@ class BestPane(WorkView[BestSearch]):
                     for draw in (_crossover, _ladder)
                 }
             self.details = gr.Markdown(elem_id="best-opened", elem_classes="section")
-        answer = [self.head, self.table, self.code, *self.charts.values()]
+        answer = [self.head, self.table, self.work, self.code, *self.charts.values()]
         pane, buttons = run_tab.pane, run_tab.form.buttons
         super().__init__(desk.works, [self.head, self.table], [*answer, *buttons, pane.notice])
         around = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.shown_id]
@@ -99,7 +101,9 @@ class BestPane(WorkView[BestSearch]):
         run = table.winner.result if table.winner is not None and going.ended else None
         code = change(run.spec) if run is not None else ""
         figures = {plot: draw(table) if going.ended else None for draw, plot in self.charts.items()}
+        slider = whole_work.slider(best_costs.way_choice(table)) if going.ended else ""
         changes: Updates = {
+            self.work: gr.update(value=slider, visible=bool(slider)),
             self.code: gr.update(value=code, visible=bool(code)),
             **{plot: tables.plot(figure) for plot, figure in figures.items()},
         }

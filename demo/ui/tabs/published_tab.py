@@ -11,13 +11,17 @@ import gradio as gr
 
 from ...core import catalog, format as fmt
 from ...core.options import PUBLISHED_CALLS, TEXT_GENERATION, BadInput, OptionValues
-from ...present import charts
+from ...present import charts, wall
 from ...present.markdown import escape_markdown
+from ...present.report import Report
 from ...store import published
+from ...store.history import History
 from ...store.published import OOM, PublishedRow
+from ..works import result_or_error
 from . import links, tables
 from .events import EVENT_OPTIONS, Updates
 from .form import TASK_NAMES
+from .headline import recorded_runs
 
 ALL = ""
 """The value of a drop-down list that does not filter."""
@@ -26,10 +30,21 @@ FIRST_FILTERS = {"subset": "release", "gpu": "A100", "batch_size": "1", "task": 
 EXPORTS = {"csv": published.to_csv, "json": published.rows_as_json}
 
 
+WALL = """## A wall of races
+
+How many calls compiled has answered (blue), as a share of those of eager (orange), after the time on the axis. At the
+dot compiling has paid; the thick line is its 95 % interval. Dashed: with a kept cache. A press opens the run. The rows
+above have no race: their tables hold no first calls."""
+NO_WALL = "<p>No stored run has a race yet: it takes a known speed-up and outputs that agree.</p>"
+MAX_RACES = 100
+"""The most stored runs on the wall. `History` keeps them in memory."""
+
+
 class PublishedTab:
     """The components of the tab Published and their events. Call it inside `with gr.Tab(...)`."""
 
-    def __init__(self, tab: gr.Tab) -> None:
+    def __init__(self, history: History, tab: gr.Tab) -> None:
+        self._history = history
         with gr.Column(elem_id="published"):
             gr.Markdown("## What the Transformers guide published, and what this project measured")
             with gr.Row(elem_id="published-filters", equal_height=False):
@@ -46,6 +61,8 @@ class PublishedTab:
             self.table = tables.make_table("published-table", "Rows", show_search="filter")
             with gr.Row(elem_id="published-exports"):
                 self.exports = {kind: gr.DownloadButton(f"Export {kind.upper()}", size="sm") for kind in EXPORTS}
+            gr.Markdown(WALL)
+            self.wall = gr.HTML(elem_id="published-wall", apply_default_css=False)
             gr.Markdown(_about())
         self.query = gr.Textbox("", visible=False)
         """The values of the lists, as the query of an address."""
@@ -67,6 +84,7 @@ class PublishedTab:
             trigger_mode="always_last",
             **EVENT_OPTIONS,
         ).then(None, self.query, js=links.write_choices("published"), api_visibility="private")
+        tab.select(self._draw_wall, None, self.wall, **EVENT_OPTIONS)
         self.table.select(self._press, self.rows, [self.pressed, self.scope], **EVENT_OPTIONS).then(
             None, self.pressed, js=links.FILL, api_visibility="private"
         )
@@ -101,6 +119,12 @@ class PublishedTab:
                 for kind, write in EXPORTS.items()
             },
         }
+
+    def _draw_wall(self, request: gr.Request) -> str:
+        stored = result_or_error(lambda: self._history.all(limit=MAX_RACES))
+        runs = [] if isinstance(stored, Exception) else stored
+        reports = [Report(result) for result in (*runs, *recorded_runs())]
+        return wall.wall(wall.latest(reports), [result.id for result in runs]) or NO_WALL
 
     def _press(self, rows: Sequence[PublishedRow], event: gr.SelectData) -> tuple[str, object]:
         """Returns the new `pressed` and `scope`: the row's query, or why the row cannot run."""

@@ -12,10 +12,11 @@ from gradio.components import Component
 from ...core import catalog, format as fmt
 from ...core.base64_images import decode_preview
 from ...core.codec import JsonObject
+from ...core.options import read_calls
 from ...core.outputs import ImageInfo, Predictions
 from ...core.result import RunResult
 from ...core.result_json import to_json
-from ...present import charts, details, markdown, naming, pictures, png, race
+from ...present import charts, details, markdown, naming, pictures, png, race, share, whole_work
 from ...present.pictures import VARIANTS, VariantName
 from ...present.report import Report
 from ...present.script import change, needs_folder, script, script_refusal
@@ -28,6 +29,7 @@ from .headline import headline, intro, race_of
 C = TypeVar("C", bound=Component)
 
 FILES = {
+    "share": ("One file to send (HTML)", ".html"),
     "card": ("Picture of this result", ".png"),
     "race": ("Race, animated (SVG)", "-race.svg"),
     "still": ("Race (PNG)", "-race.png"),
@@ -57,6 +59,8 @@ class ResultPane:
         self.top = gr.HTML(intro(catalog.DEFAULT), elem_id="top", apply_default_css=False)
         self.repeat = gr.Button("Repeat in a fresh process", visible=False, size="sm", elem_id="repeat")
         self.race = gr.HTML(visible=False, elem_id="race", apply_default_css=False)
+        self.work = gr.HTML(visible=False, elem_id="work", apply_default_css=False)
+        """How many calls between two restarts? The slider below the race."""
         self.outputs = Outputs()
         self.folds: dict[str, gr.Accordion] = {}
         self.sections: dict[str, gr.Markdown] = {}
@@ -77,9 +81,11 @@ class ResultPane:
                     for name, (words, ending) in FILES.items()
                 }
                 self.made = gr.DownloadButton("The file", elem_id="made", elem_classes="unseen")
+        self.asked_calls = gr.Textbox("", visible=False)
+        """Where the slider stands, as the browser tells when a file is asked for."""
         self.shown = gr.State(None)
         """The `Report` that the pane shows. Script and files are made of it once they are asked for."""
-        above = [self.notice, self.live, self.best, self.top, self.repeat, self.race]
+        above = [self.notice, self.live, self.best, self.top, self.repeat, self.race, self.work]
         self._parts = [*above, self.outputs.column, *self.folds.values(), self.take]
         in_folds = [self.trace, *self.sections.values(), self.change, self.hint, self.script, self.script_fold]
         self.components = [*self._parts, *self.outputs.components, *in_folds, *self.files.values(), self.shown]
@@ -91,7 +97,11 @@ class ResultPane:
         for kind, (_, ending) in FILES.items():
             if ending:
                 asked = self.files[kind].click(
-                    lambda report, kind=kind: self._make_file(kind, report), self.shown, self.made, **one_at_a_time
+                    lambda report, calls="", kind=kind: self._make_file(kind, report, calls),
+                    [self.shown, self.asked_calls],
+                    self.made,
+                    js="(report, _) => [report, String(wholeWork.calls())]",
+                    **one_at_a_time,
                 )
                 asked.success(js=download("made"), **IN_BROWSER)
 
@@ -119,7 +129,13 @@ class ResultPane:
         if result.failure is not None:
             return updates
         picture = race_of(report, plays)
-        return updates | {self.race: gr.update(value=picture, visible=bool(picture))} | self.outputs.show(report)
+        slider = whole_work.slider(whole_work.choice_of(report))
+        return (
+            updates
+            | {self.race: gr.update(value=picture, visible=bool(picture))}
+            | {self.work: gr.update(value=slider, visible=bool(slider))}
+            | self.outputs.show(report)
+        )
 
     def _folds_of(self, report: Report) -> Updates:
         figure = charts.trace(report.result)
@@ -138,7 +154,7 @@ class ResultPane:
         elif result.spec.sees_picture and not (result.image and catalog.find_scene(result.image.sha256)):
             hints.append("In the script a grey picture of the same size stands in for yours.")
         offered = {
-            "card": result.status != "cancelled",
+            **dict.fromkeys(("share", "card"), result.status != "cancelled"),
             **dict.fromkeys(("race", "still"), bool(report.race)),
             "json": True,
             "script": not refused,
@@ -160,17 +176,22 @@ class ResultPane:
     def _show_script(self, report: Report | None) -> str:
         return script(report) if report is not None else ""
 
-    def _make_file(self, kind: str, report: Report | None) -> str | None:
-        """Returns the path of a new file of the shown result; None if none is shown. `kind`: a key of `FILES`."""
+    def _make_file(self, kind: str, report: Report | None, calls: str) -> str | None:
+        """Returns the path of a new file of the shown result; None if none is shown.
+
+        `kind`: a key of `FILES`. `calls`: where the slider stands, '' if that is not known.
+        """
         if report is None:
             return None
         result = report.result
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{naming.short(result.spec.checkpoint)}-{result.id}").strip("-.")
         match kind:
+            case "share":
+                content = share.page(report, read_calls(calls or None) or whole_work.USUAL_CALLS).encode()
             case "card":
                 content = png.card(report)
             case "race":
-                content = race.file(report.race, report.source).encode()
+                content = race.file(report.race, report.source, whole_work.at_rest(report)).encode()
             case "still":
                 content = png.race_at_rest(report)
             case "json":

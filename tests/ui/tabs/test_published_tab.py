@@ -13,8 +13,10 @@ from support.samples import ok_result
 
 from demo.core import limits
 from demo.store import published
+from demo.store.history import History
 from demo.ui.page import Page
 from demo.ui.tabs import links, published_tab
+from demo.ui.tabs.headline import recorded_runs
 from demo.ui.tabs.published_tab import FIRST_FILTERS
 from tools.measured_table import subset_of
 
@@ -121,3 +123,12 @@ def test_an_export_holds_the_rows_of_the_table(page: Page) -> None:
     now = view(page, gpu="T4", batch_size="16")
     records = json.loads(Path(now["json"]).read_text())
     assert len(list(csv.DictReader(open(now["csv"])))) == len(records) == len(now["rows"]) == 11
+
+
+def test_the_wall_has_the_stored_races_as_links(history: History) -> None:
+    for result in (ok_result(), ok_result(id="no-race", compilation=None)):
+        history.append(result)
+    page = Page(answering(ok_result()), history=history)
+    html = handler(page, only=[page.published_tab.wall])()
+    assert f'href="?run={ok_result().id}"' in html and "no-race" not in html
+    assert html.count("<li>") == 1 + len(recorded_runs())

@@ -33,7 +33,7 @@ from demo.core.options import RunSpec
 from demo.core.outputs import ImageInfo, Label, Predictions, Segment
 from demo.core.result import Failure, RunResult
 from demo.core.result_json import from_json
-from demo.present import markdown
+from demo.present import markdown, share
 from demo.present.pictures import VARIANTS
 from demo.present.report import Report
 from demo.present.script import script
@@ -81,10 +81,11 @@ def test_a_result_is_a_file_to_download(page: Page, checkpoint: str) -> None:
     result = ok_result(spec=RunSpec(checkpoint, "image-classification", device="cpu"))
     updates = of(page, result)
     report, files = updates[page.run_tab.pane.shown], {}
-    for kind in ("json", "card", "race", "still", "script"):
+    for kind in ("json", "share", "card", "race", "still", "script"):
         assert file_of(page, updates, kind) == gr.update(visible=True)
         files[kind] = Path(page_support.press(page, page.run_tab.pane.files[kind], report))
     assert from_json(json.loads(files["json"].read_text())) == result
+    assert files["share"].read_text() == share.page(report)
     assert files["script"].read_text() == script(report) and files["race"].read_text().startswith("<svg")
     assert all(files[kind].read_bytes().startswith(b"\x89PNG") for kind in ("card", "still"))
     assert all(re.fullmatch(r"[\w.-]+", file.name) for file in files.values())
@@ -92,7 +93,7 @@ def test_a_result_is_a_file_to_download(page: Page, checkpoint: str) -> None:
 
 
 def test_nothing_is_drawn_or_written_before_it_is_asked_for(page: Page, monkeypatch) -> None:
-    for name in ("png.card", "png.race_at_rest", "race.file", "script", "to_json"):
+    for name in ("png.card", "png.race_at_rest", "race.file", "share.page", "script", "to_json"):
         monkeypatch.setattr(f"demo.ui.tabs.result_pane.{name}", lambda *_, name=name: pytest.fail(name))
     updates = of(page, ok_result())
     assert updates[page.run_tab.pane.script] == "" and updates[page.run_tab.pane.script_fold]["open"] is False

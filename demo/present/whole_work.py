@@ -1,0 +1,284 @@
+"""How many calls between two restarts? What compiling saves or costs over the whole work of a process.
+
+- In words: `calls_sentence`, for a number of calls.
+- As a strip of colours along an axis of calls: which way to run the model is known to be the best, and where.
+- As a slider: HTML that whole_work.js keeps up to date, in the page and in a file that stands alone.
+
+A strip and a sentence are as vague as the measurement: where the intervals allow both, "cannot be told" stands.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from itertools import groupby
+from pathlib import Path
+
+from ..core import format as fmt
+from ..core.comparison import WayCost, known_best
+from ..core.stats import Duration, difference
+from .colours import COMPILED, EAGER
+from .race import Below
+from .report import Report
+
+DECADES, STEPS_A_DECADE = 8, 50
+"""The axis goes from 1 to 10^8 calls, in 50 steps a decade: each is 5 % more calls."""
+USUAL_CALLS = 10_000
+"""Where the slider stands until somebody moves it."""
+TICK_TEXTS = {0: "1", 2: "100", 4: "10\N{NARROW NO-BREAK SPACE}000", 6: "1 million", 8: "100 million"}
+"""The texts below the axis by decade."""
+LETTER = 7
+"""Mean width of a letter in a strip, in pixels. A text that is too wide for its part of the strip is left out."""
+NARROWEST = 320
+"""Width of a strip on a phone, in pixels."""
+STRIP_HEIGHT = 22
+NOT_TOLD = "cannot be told"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The ways to run a model that a number of calls decides between, eager first."""
+
+    starts: Mapping[str, Mapping[str, WayCost]]
+    """What each way costs, by the start in words ('from nothing') and by the way's name."""
+    noun: str
+    """What is counted: 'call' or 'token'."""
+    images: int = 1
+    """How many pictures a call has."""
+    tokens: int = 1
+    """How many tokens a step of a text model gives: the race counts steps."""
+    doubt: str = ""
+    """What all figures rest on: 'if its outputs are right'."""
+
+
+def choice_of(report: Report) -> Choice | None:
+    """Returns the choice between eager and compiled that a run measured; None if no figure of it holds."""
+    result = report.result
+    if report.kind is None or not result.whole_work(1):
+        return None
+    starts = {}
+    for start in report.starts:
+        if (both := result.costs(start.state)) is not None:
+            starts[start.name] = dict(zip(("eager", "compiled"), both, strict=True))
+    doubt = "if its outputs are right" if result.outputs_unknown else ""
+    images = result.spec.batch_size if result.spec.sees_picture else 1
+    return Choice(starts, result.main, images, result.tokens_a_call, doubt)
+
+
+# ---- in words. whole_work.js says the same
+
+
+def calls_sentence(report: Report, calls: int) -> str:
+    """Returns 'At 40 000 calls compiling saves 21 s (9.0 to 33 s) from nothing, ...'; '' if no figure holds."""
+    choice = choice_of(report)
+    if choice is None:
+        return ""
+    parts = [f"{answer(ways, calls)} {start}" for start, ways in choice.starts.items()]
+    return ", ".join(
+        [f"At {fmt.count(calls, choice.noun)} compiling {parts[0]}", *parts[1:], *filter(None, [choice.doubt])]
+    )
+
+
+def answer(ways: Mapping[str, WayCost], calls: int) -> str:
+    """Returns the answer for one start: 'saves 21 s (9.0 to 33 s)'; of a search 'freezing saves 21 s (...)'."""
+    best = known_best(ways, calls)
+    eager, *others = ways
+    if len(others) == 1:
+        return amount(_saving(ways, others[0], calls))
+    if best == [eager]:
+        return "eager is known to be the best"
+    if eager in best:
+        return f"{NOT_TOLD}: {_any_of(best)}"
+    winner = best_guess(ways, best, calls)
+    rest = [name for name in best if name != winner]
+    return f"{winner} {amount(_saving(ways, winner, calls))}" + (f", {NOT_TOLD} from {_any_of(rest)}" if rest else "")
+
+
+def amount(saved: Duration) -> str:
+    """Returns 'saves 21 s (9.0 to 33 s)', 'costs 12 s (7.0 to 21 s)' or 'may cost 5.0 s or save 9.0 s'."""
+    if saved.low > 0:
+        return f"saves {fmt.duration(saved.seconds)} ({fmt.duration_range(saved.low, saved.high)})"
+    if saved.high < 0:
+        return f"costs {fmt.duration(-saved.seconds)} ({fmt.duration_range(-saved.high, -saved.low)})"
+    return f"may cost {fmt.duration(-saved.low)} or save {fmt.duration(saved.high)}"
+
+
+def best_guess(ways: Mapping[str, WayCost], best: list[str], calls: int) -> str:
+    """Returns the first of the ways in `best` that takes at most 5 % longer than any other, as far as is known."""
+    most = {name: ways[name].total(calls).high for name in best}
+    return next(name for name in best if most[name] <= 1.05 * min(most.values()))
+
+
+def _saving(ways: Mapping[str, WayCost], name: str, calls: int) -> Duration:
+    return difference(next(iter(ways.values())).total(calls), ways[name].total(calls))
+
+
+def _any_of(names: list[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+# ---- the strip
+
+
+@dataclass(frozen=True)
+class StripPart:
+    """A part of the axis in which one answer holds."""
+
+    begin: float
+    end: float
+    """Shares of the axis, 0 to 1."""
+    kind: str
+    """CSS class: 'eager', 'compiled', 'several' (compiled, but not known which way) or 'unknown'."""
+    words: str
+
+
+def calls_at(step: int) -> int:
+    """Returns the number of calls at a step of the slider, from 0: two digits of a power of ten."""
+    return int(float(f"{10 ** (step / STEPS_A_DECADE):.1e}"))
+
+
+def segments(ways: Mapping[str, WayCost]) -> list[StripPart]:
+    """Returns what is known to be the best along the axis, from the left."""
+    last = DECADES * STEPS_A_DECADE
+    answers = [_verdict(ways, calls_at(step)) for step in range(last + 1)]
+    parts, step = [], 0
+    for (kind, words), alike in groupby(answers):
+        begin, step = step, step + len(list(alike))
+        parts.append(StripPart(max(0, begin - 0.5) / last, min(last, step - 0.5) / last, kind, words))
+    return parts
+
+
+def _verdict(ways: Mapping[str, WayCost], calls: int) -> tuple[str, str]:
+    best, eager = known_best(ways, calls), next(iter(ways))
+    if best == [eager]:
+        return "eager", eager
+    if eager in best:
+        return "unknown", NOT_TOLD
+    return ("compiled", best[0]) if len(best) == 1 else ("several", _any_of(best))
+
+
+def strip(ways: Mapping[str, WayCost], title: str, size: str = 'width="100%"', narrowest: float = NARROWEST) -> str:
+    """Returns the strip as SVG, `STRIP_HEIGHT` high. `size`: its place and width; `narrowest`: its least width."""
+    parts, texts, along = [], [], segments(ways)
+    for part in along:
+        width = part.end - part.begin
+        parts.append(f'<rect class="{part.kind}" x="{part.begin:.2%}" width="{width:.2%}" height="{STRIP_HEIGHT}"/>')
+        middle = STRIP_HEIGHT / 2
+        if part.kind == "unknown":  # stripes, drawn as the dashes of one thick line: a pattern needs a name
+            parts.append(f'<line x1="{part.begin:.2%}" x2="{part.end:.2%}" y1="{middle}" y2="{middle}"/>')
+        if len(part.words) * LETTER < width * narrowest:
+            place = f'x="{(part.begin + part.end) / 2:.2%}" y="{middle + 4.5}" text-anchor="middle"'
+            texts.append(f'<text class="on-{part.kind}" {place}>{escape(part.words)}</text>')
+    said = [f"{part.words} up to {_calls_text(part.end)}" for part in along[:-1]]
+    label = escape(f"{title}: {', then '.join([*said, along[-1].words])}")
+    return (
+        f'<svg class="strip" xmlns="http://www.w3.org/2000/svg" {size} height="{STRIP_HEIGHT}" role="img" '
+        f'aria-label="{label}">{_STYLE}{"".join(parts)}{"".join(texts)}</svg>'
+    )
+
+
+def at_rest(report: Report) -> Below | None:
+    """Returns the strips of a run as SVG for below its race, with the question and an axis; None without figures."""
+    choice = choice_of(report)
+    if choice is None:
+        return None
+    parts, y = [f'<text class="small" y="14">{question(choice)}</text>'], 22
+    for start, ways in choice.starts.items():
+        y += 16
+        parts.append(f'<text y="{y}">{escape(fmt.capital(start))}</text>')
+        parts.append(strip(ways, fmt.capital(start), f'y="{y + 6}" width="100%"', narrowest=700))
+        y += 6 + STRIP_HEIGHT + 4
+    for decade, words in TICK_TEXTS.items():
+        anchor = "start" if decade == 0 else "end" if decade == DECADES else "middle"
+        parts.append(
+            f'<text class="small" x="{decade / DECADES:.1%}" y="{y + 12}" text-anchor="{anchor}">{words}</text>'
+        )
+    return Below("".join(parts), y + 18)
+
+
+def question(choice: Choice) -> str:
+    return f"How many {choice.noun}s between two restarts?"
+
+
+def _calls_text(share: float) -> str:
+    return fmt.group_thousands(calls_at(round(share * DECADES * STEPS_A_DECADE)))
+
+
+_STYLE = f"""<style>
+.strip {{ display: block; }}
+.strip .eager {{ fill: var(--eager, {EAGER}); }}
+.strip .compiled {{ fill: var(--compiled, {COMPILED}); }}
+.strip .several {{ fill: var(--compiled, {COMPILED}); fill-opacity: 0.35; }}
+.strip .unknown {{ fill: var(--soft, #ebe9e1); }}
+.strip line {{ stroke: var(--edge, #83868a); stroke-width: {STRIP_HEIGHT}; stroke-dasharray: 1 5; }}
+.strip text {{ font: 13px var(--font, system-ui, sans-serif); fill: var(--ink, #1f2328); }}
+.strip .on-eager {{ fill: #000; }}
+.strip .on-compiled {{ fill: var(--on-compiled, #fff); }}
+.strip .on-unknown {{ paint-order: stroke; stroke: var(--soft, #ebe9e1); stroke-width: 6px; stroke-linejoin: round; }}
+</style>"""
+
+
+# ---- the slider
+
+
+@cache
+def file_text(name: str) -> str:
+    """Returns the text of a file beside this one: 'whole_work.js' or 'whole_work.css'."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+def slider(choice: Choice | None, calls: int = USUAL_CALLS) -> str:
+    """Returns the slider with its strips as HTML, at `calls`; '' without a choice. whole_work.js moves it."""
+    if choice is None:
+        return ""
+    rows = "".join(
+        f'<p class="start"><span>{escape(fmt.capital(start))}:</span> <b>{escape(answer(ways, calls))}</b></p>'
+        f'<div class="along">{strip(ways, fmt.capital(start))}<i class="here"></i></div>'
+        for start, ways in choice.starts.items()
+    )
+    ticks = "".join(f'<span style="left:{decade / DECADES:.1%}">{words}</span>' for decade, words in TICK_TEXTS.items())
+    last, asks = DECADES * STEPS_A_DECADE, question(choice)
+    # stage mode has room for the short one only
+    short = f"{choice.noun.capitalize()}s between restarts"
+    asked = f'<b><span class="long">{asks}</span><span class="short">{short}</span></b>'
+    hint = "A number, or a rate such as 2/s: a day of it"
+    doubt = f'<p class="note">{fmt.sentence(choice.doubt)}</p>' if choice.doubt else ""
+    return (
+        f'<section class="whole-work" data-calls="{calls}" data-work="{escape(slider_data(choice))}" '
+        f'style="--at:{_share(calls):.2%}">'
+        f"<style>{file_text('whole_work.css')}</style>"
+        f'<div class="ask">{asked}<input type="text" class="typed" autocomplete="off" spellcheck="false" '
+        f'value="{fmt.group_thousands(calls)}" aria-label="{asks}" title="{hint}">'
+        f'<span class="eager-takes">{eager_takes(choice, calls)}</span></div>'
+        f'<input type="range" min="0" max="{last}" step="1" value="{round(last * _share(calls))}" '
+        f'aria-label="{asks}" aria-valuetext="{fmt.count(calls, choice.noun)}">'
+        f'<div class="ticks" aria-hidden="true">{ticks}</div>{rows}{doubt}<p class="aloud" role="status"></p></section>'
+    )
+
+
+def eager_takes(choice: Choice, calls: int) -> str:
+    """Returns 'Eager takes 1 min 4 s.', for a batch of pictures 'Eager takes 1 min 4 s for 80 000 images.'"""
+    eager = next(iter(next(iter(choice.starts.values())).values()))
+    images = f" for {fmt.count(calls * choice.images, 'image')}" if choice.images > 1 else ""
+    return f"Eager takes {fmt.duration(eager.total(calls).seconds)}{images}."
+
+
+def slider_data(choice: Choice) -> str:
+    """Returns what whole_work.js needs, as JSON: of each way its first call and its calls, as [seconds, low, high]."""
+    starts = {
+        start: {name: [_ends(cost.first), _ends(cost.call)] for name, cost in ways.items()}
+        for start, ways in choice.starts.items()
+    }
+    data = {"noun": choice.noun, "images": choice.images, "tokens": choice.tokens, "starts": starts}
+    return json.dumps(data, allow_nan=False, separators=(",", ":"))
+
+
+def _ends(one: Duration) -> list[float]:
+    return [one.seconds, one.low, one.high]
+
+
+def _share(calls: int) -> float:
+    return math.log10(calls) / DECADES

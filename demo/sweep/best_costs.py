@@ -1,0 +1,60 @@
+"""What each way to run a model costs over many calls: the slider and the strips of a search.
+
+A way's speed-up is judged as in the table, as one of as many questions as there are ways. Its first calls are those of
+its own runs. Not covered: ways that cannot win, and loading, which costs all ways the same.
+"""
+
+from ..core import format as fmt
+from ..core.comparison import WayCost
+from ..core.stats import Duration
+from ..present.report import STARTS
+from ..present.whole_work import Choice, answer
+from .best_table import EAGER_WAY, WAYS, BestTable, WayResult
+from .best_words import name
+
+
+def way_choice(table: BestTable) -> Choice | None:
+    """Returns the choice between the ways that can win; None if none is known from any start."""
+    eager = next((row.seconds for row in table.rows if row.way.name == EAGER_WAY), None)
+    ranked = [row for row in table.rows if row.rank is not None and row.result is not None]
+    if eager is None or not ranked or ranked[0].result is None:
+        return None
+    newest = ranked[0].result
+    each = eager / newest.tokens_a_call
+    ranked.sort(key=lambda row: list(WAYS).index(row.way.name))
+    starts, unknown = {}, []
+    for state in ("cold", "warm"):
+        words = STARTS[state]
+        known = {name(row.way): cost for row in ranked if (cost := _cost(row, state, each)) is not None}
+        if known:
+            starts[words] = {EAGER_WAY: WayCost(Duration(0.0, 0.0, 0.0), Duration(each, each, each)), **known}
+        left_out = [name(row.way) for row in ranked if name(row.way) not in known]
+        if known and left_out:
+            unknown.append(f"{words} without {', '.join(left_out)}, of which no such start was measured")
+    images = newest.spec.batch_size if newest.spec.sees_picture else 1
+    return Choice(starts, newest.main, images, newest.tokens_a_call, "; ".join(unknown)) if starts else None
+
+
+def _cost(row: WayResult, state: str, eager_seconds: float) -> WayCost | None:
+    result, speedup = row.result, row.speedup
+    if result is None or speedup is None:
+        return None
+    spec = result.spec
+    # Code that inductor cannot cache is compiled again at each start.
+    fresh = state == "warm" and spec.compiler == "jit" and not spec.cached
+    first = result.starts.get(state, result.starts.get("cold") if fresh else None)
+    if first is None:
+        return None
+    call = Duration(eager_seconds / speedup.ratio, eager_seconds / speedup.high, eager_seconds / speedup.low)
+    return WayCost(first, Duration(eager_seconds, eager_seconds, eager_seconds) if speedup.verdict == "same" else call)
+
+
+def sentences(table: BestTable, calls: int) -> list[str]:
+    """Returns what is best for `calls` calls between two restarts, a sentence for each start."""
+    found = way_choice(table)
+    if found is None:
+        return []
+    said = [
+        f"At {fmt.count(calls, found.noun)} {start}: {answer(ways, calls)}." for start, ways in found.starts.items()
+    ]
+    return [*said, *([fmt.sentence(found.doubt)] if found.doubt else [])]

@@ -1,0 +1,52 @@
+"""One file to send: it stands alone, and is small."""
+
+import re
+
+import pytest
+from support.page_support import HOSTILE, stored
+from support.samples import failed_result, full_result, measurement, ok_result, text_result
+
+from demo.core.options import RunSpec
+from demo.core.result import RunResult
+from demo.present import share, whole_work
+from demo.present.report import Report
+
+RESULTS = {
+    "a GPU": full_result(),
+    "text": text_result(),
+    "slower": ok_result(compiled=measurement(0.004)),
+    "failed": failed_result(),
+    "no speed-up": ok_result(compiled=None),
+    "detection": stored("detection"),
+}
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+def test_a_file_to_send_needs_nothing_else(result: RunResult) -> None:
+    text = share.page(Report(result))
+    assert len(text.encode()) < 100_000
+    assert not re.search(r"""\b(src|href|action)=|url\((?!#)|@import""", text)
+    assert "default-src 'none'" in text
+    assert result.id in text and (result.environment is None or result.environment.torch in text)
+
+
+def test_a_file_to_send_has_the_race_the_slider_and_the_code() -> None:
+    text = share.page(Report(full_result()), 40_000)
+    assert text.count('<svg class="race') == 2 and "model = torch.compile(model" in text
+    slider = whole_work.slider(whole_work.choice_of(Report(full_result())), 40_000)
+    assert slider in text and whole_work.file_text("whole_work.js") in text
+
+
+def test_a_file_to_send_names_no_folder_of_this_machine() -> None:
+    own = RunSpec("/home/me/secret/vit", "image-classification", device="cpu")
+    assert "/home/me" not in share.page(Report(ok_result(spec=own)))
+
+
+def test_names_from_outside_are_text() -> None:
+    text = share.page(Report(ok_result(spec=RunSpec(HOSTILE, "image-classification", device="cpu"))))
+    assert "<img" not in text and text.count("<script>") == 1
+
+
+def test_a_notebook_shows_the_file_in_a_frame() -> None:
+    assert share.page(Report(ok_result())).count("&") < share.frame(Report(ok_result())).count("&")
+    assert share.frame(Report(ok_result())).startswith("<iframe srcdoc=")
