@@ -14,6 +14,7 @@ from support.worker_processes import processes_with, wait_until
 from demo.cli.main import main
 from demo.core import catalog
 from demo.core.codec import plain
+from demo.core.measurement import Compilation, CompileCost
 from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.outputs import Parity
 from demo.core.result_json import dumps
@@ -157,6 +158,13 @@ def test_a_gate_over_the_whole_work_counts_the_first_call(
     fake(ok_result())
     assert main([*RUN, "--calls", calls, "--at-least", least]) == code
     assert words in capsys.readouterr().err.replace("\N{NARROW NO-BREAK SPACE}", " ")
+
+
+def test_a_gate_over_the_whole_work_counts_the_start_that_costs_most(fake: Any, capsys) -> None:
+    starts = Compilation(5.5, "cold", 1, cold=CompileCost(5.5, {}), warm=CompileCost(0.1, {}))
+    fake(ok_result(compilation=starts))
+    assert main([*RUN, "--calls", "1000", "--at-least", "1.05"]) == 1
+    assert "is 0.19 to 0.49×" in capsys.readouterr().err
 
 
 def test_a_number_of_calls_is_answered_in_words_and_as_json(fake: Any, capsys) -> None:
