@@ -182,7 +182,7 @@ PASSWD = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
     ("path", "body", "status", "says"),
     [
         ("call/benchmark", b'{"data": ' + b"[" * 10_000, 400, "error parsing the body"),
-        ("call/benchmark", {"data": []}, 200, "/benchmark takes 28 values. Given: 0."),
+        ("call/benchmark", {"data": []}, 200, "/benchmark takes 29 values. Given: 0."),
         ("call/v2/benchmark", {"checkpoint": {}}, 200, "No checkpoint was given"),
         ("call/v2/benchmark", {"image": 7}, 200, "must be an uploaded file"),
         ("call/v2/benchmark", {"image": {**PASSWD, "path": "a\0b"}}, 200, "must be an uploaded file"),
