@@ -37,8 +37,6 @@ class BestPane(WorkView[BestSearch]):
         with run_tab.pane.best:
             self.head = gr.Markdown(elem_id="best-head")
             self.table = tables.make_table("best-table", "Ways; press a row to see its run")
-            self.work = gr.HTML(visible=False, elem_id="best-work", apply_default_css=False)
-            """How many calls between two restarts? The slider of the ways that can win."""
             self.code = code_to_copy(label="The lines of code for this way", visible=False)
             with gr.Row(elem_id="best-charts"):
                 self.charts = {
@@ -46,8 +44,8 @@ class BestPane(WorkView[BestSearch]):
                     for draw in (_crossover, _ladder)
                 }
             self.details = gr.Markdown(elem_id="best-opened", elem_classes="section")
-        answer = [self.head, self.table, self.work, self.code, *self.charts.values()]
         pane, buttons = run_tab.pane, run_tab.form.buttons
+        answer = [self.head, self.table, pane.work, self.code, *self.charts.values()]
         super().__init__(desk.works, [self.head, self.table], [*answer, *buttons, pane.notice])
         around = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.shown_id]
         self._beginning = [*around, *answer, self.details, self.work_shown]
@@ -103,7 +101,7 @@ class BestPane(WorkView[BestSearch]):
         figures = {plot: draw(table) if going.ended else None for draw, plot in self.charts.items()}
         slider = whole_work.slider(best_costs.way_choice(table)) if going.ended else ""
         changes: Updates = {
-            self.work: gr.update(value=slider, visible=bool(slider)),
+            self._tab.pane.work: gr.update(value=slider, visible=bool(slider)),
             self.code: gr.update(value=code, visible=bool(code)),
             **{plot: tables.plot(figure) for plot, figure in figures.items()},
         }
