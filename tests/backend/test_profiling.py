@@ -111,7 +111,8 @@ def test_on_a_cpu_an_operator_counts_without_the_ones_it_calls(tmp_path) -> None
     found = profiling.profiles({"eager": lambda: torch.relu(left), "compiled": lambda: layer(left)}, CPU, file)
     assert (found["eager"].kernels, found["eager"].busy_seconds) == (1, None)
     times = {kernel.name: kernel.seconds for kernel in found["compiled"].longest}
-    assert times["aten::addmm"] > times["aten::linear"] > 0
+    # with those that it calls, aten::linear would take longer; its own time may be too short for the list
+    assert times["aten::addmm"] > times.get("aten::linear", 0.0)
     events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
     assert any(event.get("name") == "aten::addmm" for event in events)
 
