@@ -55,8 +55,9 @@ WITHIN = Spread("within one process", 0.0)
 ASSUMED_FIRST_CALLS = {"cold": Spread("assumed", 0.25, 10.0), "warm": Spread("assumed", 0.15, 10.0)}
 """The spread of first calls, by compile cache, to assume until equal runs were made.
 
-A first estimate, not yet a measurement: cold starts were seen to differ by tens of per cent.
-`benchmarks/first_calls.py` measures the spread, and says if these are too far off."""
+Measured on two cores, with 18 degrees of freedom each: 12 % cold and 8.7 % warm on a quiet machine
+(`benchmarks/results/first_calls.md`), 16 % and 28 % while other programs used it. Nobody knows which one a start will
+meet, so these are wider than those of the quiet machine."""
 ON_GPU = Spread("within one process", 0.025, 5.0)
 """Assumed on a GPU for several processes: the figure of CPUs with half of its weight, since none was repeated there."""
 HOST_BOUND = Spread("within one process", 0.25, 1.0)
