@@ -53,6 +53,12 @@ def result_of(stream: io.StringIO | None = None, files: dict[str, str] | None = 
     return own_workload.result_of(spec, stream=stream, id="made-up", started_at="2026-11-21T09:00:00Z", **files or {})
 
 
+def sent_by(stream: io.StringIO, event: str) -> list[dict[str, Any]]:
+    """The contents of the messages of a kind. A cold compile cache sends a provisional result among the progress."""
+    messages_sent = map(json.loads, stream.getvalue().splitlines())
+    return [one[event] for one in messages_sent if one["event"] == event]
+
+
 def is_whole(result: RunResult) -> bool:
     """Both variants with every figure, their answers, and whether these agree."""
     return (
@@ -211,7 +217,7 @@ def test_the_guides_recipe_reports_its_progress(monkeypatch) -> None:
     monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", 0.0)
     stream = io.StringIO()
     result = result_of(stream=stream, protocol="as published", iterations=None)
-    sent = [json.loads(line)["progress"] for line in stream.getvalue().splitlines()]
+    sent = sent_by(stream, "progress")
     assert list(dict.fromkeys(one["phase"] for one in sent)) == list(PHASES[1:])  # in "start" there is no worker yet
     shares = [one["fraction"] for one in sent if one["phase"] == "time"]
     assert shares == sorted(shares) and shares[1] < 0.542 and shares[-1] == pytest.approx(0.92)
@@ -258,10 +264,7 @@ def test_a_core_taken_costs_a_wait_before_it_costs_a_thread(
     assert is_whole(result)
     threads = free[-1]
     assert result.environment.threads == torch.get_num_threads() == (asked.get("threads") or threads)
-    again = [
-        one["progress"] for line in stream.getvalue().splitlines() if (one := json.loads(line))["event"] == "progress"
-    ]
-    again = [one for one in again if one["code"] == "fewer_threads"]
+    again = [one for one in sent_by(stream, "progress") if one["code"] == "fewer_threads"]
     assert len(again) == [one.key for one in result.caveats].count("timed_again") == compiles - 1
     assert all(one["remaining_seconds"] > result.compilation.first_call_seconds for one in again)
     assert (result.compilation.recompiles, result.compilation.recompiles_while_timing) == ((), 0)
@@ -322,8 +325,7 @@ def test_the_later_start_is_measured_if_this_one_compiled(
     sent: list[Any] = []
 
     def elsewhere(*_: Any) -> CompileCost:
-        events = map(json.loads, stream.getvalue().splitlines())
-        sent.extend(event["provisional"]["result"] for event in events if event["event"] == "provisional")
+        sent.extend(one["result"] for one in sent_by(stream, "provisional"))
         return CompileCost(0.5, {})
 
     monkeypatch.setattr(first_call, "measure_elsewhere", elsewhere)
