@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,14 +31,15 @@ WITHIN = 1.5
 
 @contextlib.contextmanager
 def busy() -> Iterator[None]:
-    """Keeps one program going for each core."""
-    programs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    """Keeps one program going for each core, none of them a child of this process: its own programs do not count."""
+    start = "import os, sys; os.fork() and os._exit(0); print(os.getpid(), flush=True); sys.stdout.close()"
+    command = [sys.executable, "-c", f"{start}\nwhile True: pass"]
+    programs = [int(subprocess.check_output(command)) for _ in range(os.cpu_count() or 1)]
     try:
         yield
     finally:
         for program in programs:
-            program.kill()
-            program.wait()
+            os.kill(program, signal.SIGKILL)
 
 
 def row(spec: RunSpec, runner: Runner, history: History, case: str) -> tuple[list[str], float]:

@@ -2,8 +2,11 @@
 
 import argparse
 import os
+import re
 import sys
 import threading
+import time
+import xml.etree.ElementTree as ElementTree
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -26,6 +29,9 @@ from ..runs.ongoing import Files
 from ..store import hub_dataset
 from ..store.history import History
 from . import common, terminal
+
+NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that no XML file may hold: https://www.w3.org/TR/xml/#charsets."""
 
 
 def add_to(commands: common.Commands) -> None:
@@ -50,6 +56,8 @@ def add_to(commands: common.Commands) -> None:
     parser.add_argument("--at-least", type=common.above_zero, metavar="RATIO", help=text)
     text = "what --at-least makes of a run that cannot tell: pass ends with 0, fail with 1; default: it ends with 3"
     parser.add_argument("--undecided", choices=("pass", "fail"), help=text)
+    text = "write how the gate ended as a JUnit report: one test, skipped where the run cannot tell"
+    parser.add_argument("--junit", type=common.output_file, metavar="FILE.xml", help=text)
 
 
 def run_options(options: argparse.Namespace) -> OptionValues:
@@ -66,16 +74,18 @@ def run_options(options: argparse.Namespace) -> OptionValues:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.undecided is not None and options.at_least is None:
-        raise BadInput("--undecided says how a gate ends: give --at-least RATIO with it.")
+    if (options.undecided or options.junit) is not None and options.at_least is None:
+        name = "--undecided" if options.undecided is not None else "--junit"
+        raise BadInput(f"{name} says how a gate ends: give --at-least RATIO with it.")
     calls = common.asked_calls(options)
     if options.share is not None:
         hub_dataset.dataset_name()  # a wrong one is refused before the run
     spec = common.spec_of_options(options, run_options(options))
     image, history = common.input_picture(options.image, [spec]), History()
+    began = time.monotonic()
     with common.stop_by_signal() as stop:
         result = _measure(history, spec, image, Files(options.trace, options.package), stop)
-    report = Report(result)
+    seconds, report = time.monotonic() - began, Report(result)
     if options.trace is not None and options.trace.is_file():
         print(f"The trace lies in {options.trace}: open it at https://ui.perfetto.dev.", file=sys.stderr)
     if options.package is not None and options.package.is_file():
@@ -91,10 +101,38 @@ def _run(options: argparse.Namespace) -> int:
         _share(history, report, options.share, calls)
     if options.export_markdown is not None:
         options.export_markdown.write_text(markdown.of_run(report), encoding="utf-8")
+    code, answer = common.OK, ""
+    if options.at_least is not None and not stop.exit_code:
+        code, answer = _gate(report, options, calls)
+        word = {common.OK: "Passed", common.FAILED: "Failed", common.UNDECIDED: "Undecided"}[code]
+        print(f"{word}: {answer}", file=sys.stderr)
+        if options.junit is not None:
+            _write_junit(options.junit, report, f"at least {options.at_least:g}×", code, answer, seconds)
     if stop.exit_code:
         return stop.exit_code
-    code = common.OK if options.at_least is None else _gate(report, options, calls)
     return code if result.status == "ok" and stored else common.FAILED
+
+
+def _write_junit(file: Path, report: Report, name: str, code: int, answer: str, seconds: float) -> None:
+    """Writes a JUnit report of one test: failed as the gate, skipped if it is undecided, an error if the run failed.
+
+    `name` and `answer`: what the gate asked, and why it ended with `code`. `seconds`: how long the run took.
+    """
+    result = report.result
+    kind = {common.OK: "", common.FAILED: "failures", common.UNDECIDED: "skipped"}[code]
+    if result.status != "ok":
+        kind, answer = "errors", report.headline
+    suites = ElementTree.Element("testsuites")
+    counts = {one: str(int(one == kind)) for one in ("failures", "errors", "skipped")}
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": "worth-compiling", "tests": "1", **counts})
+    checkpoint = NO_XML.sub("\N{REPLACEMENT CHARACTER}", result.spec.checkpoint)
+    case = ElementTree.SubElement(suite, "testcase", classname=checkpoint, name=name, time=f"{seconds:.3f}")
+    if kind:
+        message = NO_XML.sub("\N{REPLACEMENT CHARACTER}", answer)
+        ElementTree.SubElement(case, kind.removesuffix("s"), message=message)
+    summary = NO_XML.sub("\N{REPLACEMENT CHARACTER}", terminal.summary(report))
+    ElementTree.SubElement(case, "system-out").text = summary
+    ElementTree.ElementTree(suites).write(file, encoding="utf-8", xml_declaration=True)
 
 
 def _share(history: History, report: Report, file: Path, calls: int | None) -> None:
@@ -154,11 +192,11 @@ def _memory_doubt(history: History, spec: RunSpec, machine: HostInfo) -> str:
     return memory_doubt(on_machine(spec, machine), find(spec.checkpoint), stored, machine)
 
 
-def _gate(report: Report, options: argparse.Namespace, calls: int | None) -> int:
-    """Returns how a gate ends: OK, FAILED, or UNDECIDED if the run cannot tell, unless `--undecided` says otherwise.
+def _gate(report: Report, options: argparse.Namespace, calls: int | None) -> tuple[int, str]:
+    """Returns how a gate ends, and why: OK, FAILED, or UNDECIDED if the run cannot tell.
 
-    Prints the reason to standard error. With `calls` the speed-up is that of the whole work of a process, with its
-    first call. Of several known starts the one counts that costs most.
+    `--undecided` makes another end of the last. With `calls` the speed-up is that of the whole work of a process, with
+    its first call. Of several known starts the one counts that costs most.
     """
     result, least, undecided = report.result, options.at_least, options.undecided
     known: Interval | None = report.speedup if report.kind != "void" else None
@@ -180,9 +218,7 @@ def _gate(report: Report, options: argparse.Namespace, calls: int | None) -> int
         code = common.OK
     if code == common.UNDECIDED and undecided is not None:
         code, answer = (common.OK if undecided == "pass" else common.FAILED), f"{answer} (--undecided {undecided})"
-    word = {common.OK: "Passed", common.FAILED: "Failed", common.UNDECIDED: "Undecided"}[code]
-    print(f"{word}: {answer}, asked {least:g}×.", file=sys.stderr)
-    return code
+    return code, f"{answer}, asked {least:g}×."
 
 
 def _new_file(text: str, ending: str) -> Path:

@@ -34,6 +34,7 @@ LOOKS, LOOK_SECONDS = 3, 0.3
 PATIENT_LOOKS = 16
 """How often a run looks, for five seconds, before a core in use costs it a thread. A page that opens in a browser on
 this machine needs two to four seconds of a core."""
+WAIT_SECONDS = PATIENT_LOOKS * LOOK_SECONDS
 CROWD_LOOKS, CROWD_SECONDS = 3, 0.06
 """How often `crowd` counts, and in how many seconds."""
 
@@ -155,11 +156,20 @@ def free_cores(
     return free
 
 
-def crowd() -> float:
-    """Returns by which factor other programs make a process longer that computes on one core, now; at least 1.
+@dataclass(frozen=True)
+class Crowd:
+    """What other programs do to the cores of this machine, now."""
 
-    The processes that can run, without this program's own, share the machine's cores with one of ours. Takes 0.06 s.
-    1 if that is not known, as in `sample`.
+    factor: float = 1.0
+    """By which they make a process longer that computes on one core; at least 1."""
+    free: int | None = None
+    """How many whole cores they leave free, at least 1; None if all, or if not known."""
+
+
+def crowd() -> Crowd:
+    """Returns how other programs use the cores. Takes 0.06 s. `Crowd()` if that is not known, as in `sample`.
+
+    The processes that can run, without this program's own, share the machine's cores with one of ours.
     """
     before, ready, began = sample(), list[int](), time.monotonic()
     for _ in range(CROWD_LOOKS):
@@ -169,9 +179,11 @@ def crowd() -> float:
             ready.append(int(next(line.split()[1] for line in lines if line.startswith("procs_running"))) - 1)
     after, seconds = sample(), time.monotonic() - began
     if before is None or after is None or not ready:
-        return 1.0
+        return Crowd()
     others = sum(ready) / len(ready) - (after.own - before.own) / seconds
-    return max(1.0, (others + 1) / (os.cpu_count() or 1))
+    cores = os.cpu_count() or 1
+    free = max(1, min(usable_cores(), cores - round(others)))
+    return Crowd(max(1.0, (others + 1) / cores), free if free < usable_cores() else None)
 
 
 def free_now() -> int | None:

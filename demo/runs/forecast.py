@@ -4,7 +4,8 @@
 - Else with earlier runs of the same model: theirs, with a first call that finds no code.
 - Else a guess: from the speed of this machine's compiler and how much the model has to compile, and from its size.
 
-What is not timed for a set time takes longer while other programs use the cores (`cores.crowd`).
+What is not timed for a set time takes longer while other programs use the cores (`cores.crowd`). A run on a CPU then
+waits for them, and may have to compile for fewer threads.
 Not covered: the download of weights, and a compile cache that was emptied after the last run.
 """
 
@@ -17,10 +18,12 @@ from itertools import islice
 
 from ..core import cores, format as fmt
 from ..core.catalog import Checkpoint, find
+from ..core.cores import Crowd
 from ..core.machine import HostInfo
 from ..core.options import PUBLISHED_CALLS, TEXT_GENERATION, OptionValues, RunSpec
 from ..core.result import RunResult
 
+ALONE = Crowd()
 AVERAGED_RUNS = 5
 """How many of the latest runs with the same settings count: older runs may be of a slower torch."""
 SECONDS_WITHOUT_CALLS, GUESSED_CALLS = 30.0, 30
@@ -77,9 +80,10 @@ class _Parts:
     again: float = 0.0
     """A second process, which times the first call with a filled compile cache."""
 
-    def forecast(self, spec: RunSpec, crowd: float, runs: int, same: bool = True) -> Forecast:
-        each = self.timing + crowd * (self.around + self.first_call + self.again)
-        return Forecast(spec.repeats * each, runs, same, crowd * self.first_call, crowd)
+    def forecast(self, spec: RunSpec, crowd: Crowd, runs: int, same: bool = True) -> Forecast:
+        wait = cores.WAIT_SECONDS if _fewer_threads(spec, crowd) else 0.0
+        each = self.timing + wait + crowd.factor * (self.around + self.first_call + self.again)
+        return Forecast(spec.repeats * each, runs, same, crowd.factor * self.first_call, crowd.factor)
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def forecast_run(
     checkpoint: Checkpoint | None,
     earlier: Sequence[RunResult],
     compiler_seconds: float | None = None,
-    crowd: float = 1.0,
+    crowd: Crowd = ALONE,
 ) -> Forecast | None:
     """Returns how long a run of `spec` will take; None if that is not known.
 
@@ -105,8 +109,12 @@ def forecast_run(
     - `earlier`: this machine's runs on the spec's device, newest first; [] for device 'auto'.
     - `compiler_seconds`: `HostInfo.compiler_seconds`. `crowd`: `cores.crowd()`.
     """
-    if same := _quiet(run for run in _alike(spec, earlier) if run.speedup):
-        return _parts_of(spec, same).forecast(spec, crowd, len(same))
+    alike = [run for run in _alike(spec, earlier) if run.speedup]
+    if same := _quiet(alike):
+        threads = _fewer_threads(spec, crowd)
+        kept = not threads or any(threads / 2 <= (run.threads or 0) <= threads for run in alike)  # `threads_on`
+        found = spec if kept else dataclasses.replace(spec, cache="empty")
+        return _parts_of(found, same).forecast(spec, crowd, len(same))
     model = _quiet(run for run in earlier if run.speedup and _same_code(run.spec, spec))
     if model:
         return _parts_of(dataclasses.replace(spec, cache="empty"), model).forecast(spec, crowd, len(model), same=False)
@@ -114,7 +122,7 @@ def forecast_run(
         return None
     calls = _seconds_of_calls(spec, checkpoint)
     if spec.device == "cuda" or compiler_seconds is None:
-        return Forecast(spec.repeats * (SECONDS_WITHOUT_CALLS + calls), 0, crowd=crowd)
+        return Forecast(spec.repeats * (SECONDS_WITHOUT_CALLS + calls), 0, crowd=crowd.factor)
     first_call = compiler_seconds * COMPILE_UNITS.get(checkpoint.id, OTHER_COMPILE_UNITS)
     return _Parts(compiler_seconds * START_UNITS, first_call, TIMING_SECONDS + calls).forecast(spec, crowd, 0)
 
@@ -123,6 +131,11 @@ def forecast_process(spec: RunSpec, machine: HostInfo, stored: Sequence[RunResul
     """Returns the forecast for one process of a run that starts now. `stored`: any runs, newest first."""
     once, here = dataclasses.replace(spec, repeats=1), on_this_machine(stored, machine, spec.device)
     return forecast_run(once, find(spec.checkpoint), here, machine.compiler_seconds, cores.crowd())
+
+
+def _fewer_threads(spec: RunSpec, crowd: Crowd) -> int | None:
+    """Returns torch's threads of a run from which other programs take cores, after a wait; None if they take none."""
+    return crowd.free if spec.device == "cpu" and spec.threads is None else None
 
 
 def _quiet(runs: Iterable[RunResult]) -> list[RunResult]:
@@ -196,7 +209,7 @@ def _alike(spec: RunSpec, stored: Sequence[RunResult]) -> list[RunResult]:
 
 
 def forecast_sweep(
-    specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo, crowd: float = 1.0
+    specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo, crowd: Crowd = ALONE
 ) -> SweepForecast:
     """Returns the sum of the forecasts for specs with device 'cpu' or 'cuda'.
 

@@ -239,8 +239,8 @@ class Sweep(Series):
     cells: list[GridRun]
     stored: list[RunResult]
     """Earlier runs, newest first, from which `forecast` estimates the time."""
-    crowd: float = field(default_factory=lambda: cores.crowd())
-    """By which factor other programs made runs longer when the sweep began, or after its last run."""
+    crowd: cores.Crowd = field(default_factory=lambda: cores.crowd())
+    """What other programs did to the cores when the sweep began, or after its last run."""
 
     def forecast(self) -> SweepForecast:
         return forecast_sweep(specs_to_run(self.cells), self.stored, machine_of(self.runner), self.crowd)

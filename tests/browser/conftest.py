@@ -86,7 +86,7 @@ def idle_machine() -> Iterator[None]:
     """The servers of this process find that no other program runs: else the page would say so, and offer to wait."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cores, "others_share", lambda *_, **__: 0.0)
-        patch.setattr(cores, "crowd", lambda: 1.0)
+        patch.setattr(cores, "crowd", cores.Crowd)
         yield
 
 

@@ -13,7 +13,7 @@ import pytest
 from starlette.routing import compile_path
 from support.fake_runner import FakeRunner, measured
 from support.page_support import stored
-from support.samples import MACHINE, measurement, ok_result
+from support.samples import MACHINE, launching, measurement, ok_result
 from support.troubles import heard
 
 from demo.core.comparison import Spread, WayCost
@@ -215,6 +215,19 @@ def test_figures_of_folds_fill_the_stage(shown: Any) -> None:
         arg=shown.locator("#stage").bounding_box()["width"],
     )
     assert scroll_width(shown) == 1440
+
+
+def test_an_offer_sets_the_mode_and_runs_once(tab: Any, address: str, runner: Runner) -> None:
+    """Only a press: who reloads the address, or gets it as a link, starts nothing."""
+    offered = dataclasses.replace(launching(0.62, device="auto"), id="launching")
+    runner.history.append(offered)
+    open_link(tab, f"{address}?run=launching")
+    before = len(runner.runs)
+    tab.locator("#top a[data-run]").click()
+    tab.wait_for_url("**mode=reduce-overhead*")
+    tab.locator("#top .headline:not(:has(a[data-run]))").wait_for()
+    open_link(tab, f"{address}?mode=reduce-overhead")
+    assert [spec.mode for spec in runner.runs[before:]] == ["reduce-overhead"]
 
 
 def test_the_race_replaces_what_was_shown(shown: Any, runner: Runner) -> None:

@@ -15,7 +15,7 @@ from demo.store.history import FOLDER_VARIABLE, History
 @pytest.fixture(autouse=True)
 def data_folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
-    monkeypatch.setattr(cores, "crowd", lambda: 1.0)  # the tests beside these make the machine busy
+    monkeypatch.setattr(cores, "crowd", cores.Crowd)  # the tests beside these make the machine busy
     return tmp_path / "data"
 
 

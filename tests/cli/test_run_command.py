@@ -5,6 +5,7 @@ import json
 import signal
 from typing import Any
 from unittest.mock import Mock
+from xml.etree import ElementTree
 
 import pytest
 from support.command_line import RUN, SIGNALS, quick, stop
@@ -17,6 +18,7 @@ from demo.core.codec import plain
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.outputs import Parity
+from demo.core.result import Failure
 from demo.core.result_json import dumps
 from demo.present import markdown, share, whole_work
 from demo.present.report import Report
@@ -111,7 +113,7 @@ def test_a_run_that_is_stopped_after_its_answer_prints_it(tmp_path) -> None:
 
 
 def test_repeats_that_are_stopped_print_the_answer_of_those_before(tmp_path) -> None:
-    faults = {"FAULT": "speed-ups 2", "CHILD_FILE": str(tmp_path / "played")}  # the second process has no answer
+    faults = {"FAULT": "speed-ups 2 hangs", "CHILD_FILE": str(tmp_path / "played")}
     process = quick(tmp_path, *RUN, "--repeats", "2", **faults)
     out, err = stop(process, signal.SIGINT, after="run 2 of 2")
     assert process.returncode == 130 and "2.0× faster" in out
@@ -142,6 +144,43 @@ def test_a_gate_has_three_ends(changes: Any, options: str, code: int, words: str
     fake(ok_result(**changes))
     assert main([*RUN, "--at-least", *options.split()]) == code
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "kind", "words"),
+    [
+        ({}, "1.05", None, ""),
+        ({}, "3", "failure", "the speed-up is 1.993 to 2.007×, asked 3×."),
+        ({}, "2.0", "skipped", "the speed-up is 1.993 to 2.007×, asked 2×."),
+        ({}, "2.0 --undecided pass", None, ""),
+        (
+            vars(failed_result()) | {"failure": Failure("compile", "no \x1b[31mcompiler", "")},
+            "1.05",
+            "error",
+            "compiler",
+        ),
+    ],
+)
+def test_a_gate_is_one_test_of_a_junit_report(
+    changes: Any, options: str, kind: str | None, words: str, fake: Any, tmp_path
+) -> None:
+    fake(ok_result(**changes))
+    file = tmp_path / "gate.xml"
+    main([*RUN, "--at-least", *options.split(), "--junit", str(file)])
+    suite = ElementTree.parse(file).getroot().find("testsuite")
+    counted = {name for name in ("failures", "errors", "skipped") if suite.get(name) == "1"}
+    (case,) = suite
+    ends = [one.tag for one in case if one.tag != "system-out"]
+    assert (suite.get("tests"), case.get("name")) == ("1", f"at least {float(options.split()[0]):g}×")
+    assert (ends, {name.removesuffix("s") for name in counted}) == ([kind] if kind else [], {kind} - {None})
+    assert not kind or words in case.find(kind).get("message")
+    assert float(case.get("time")) >= 0 and case.findtext("system-out")
+
+
+def test_a_report_of_no_gate_is_refused(fake: Any, tmp_path, capsys) -> None:
+    fake(ok_result())
+    assert main([*RUN, "--junit", str(tmp_path / "gate.xml")]) == 2
+    assert "--junit says how a gate ends: give --at-least RATIO with it." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

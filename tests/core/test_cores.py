@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from demo.core import cgroup, cores
-from demo.core.cores import Reading, whole_cores_left
+from demo.core.cores import Crowd, Reading, whole_cores_left
 
 
 @pytest.fixture
@@ -40,11 +40,13 @@ def test_under_a_quota_nothing_is_known_of_others(stat: Path, monkeypatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("ready", "own", "crowd"),
-    [(1, 0.0, 1.0), (2, 0.0, 1.0), (3, 0.0, 1.5), (17, 0.0, 8.5), (4, 2.0, 1.0)],
+    ("ready", "own", "factor", "free"),
+    [(1, 0.0, 1.0, None), (2, 0.0, 1.0, 1), (3, 0.0, 1.5, 1), (17, 0.0, 8.5, 1), (3, 2.0, 1.0, None)],
     ids=["idle", "one other", "one on each core", "sixteen", "this program's own"],
 )
-def test_programs_that_can_run_share_the_cores(ready: int, own: float, crowd: float, stat: Path, monkeypatch) -> None:
+def test_programs_that_can_run_share_the_cores(
+    ready: int, own: float, factor: float, free: int | None, stat: Path, monkeypatch
+) -> None:
     """On two cores, of which this process, which counts, is one of those that can run. `own`: seconds a second."""
     stat.write_text(f"ctxt 5\nprocs_running {ready}\n")
     now = itertools.count()
@@ -52,7 +54,8 @@ def test_programs_that_can_run_share_the_cores(ready: int, own: float, crowd: fl
     readings = iter([Reading(2, 0.0, 0.0, 0.0), Reading(2, 2.0, 2.0, own)])
     monkeypatch.setattr(cores, "sample", lambda: next(readings))
     monkeypatch.setattr(cores.os, "cpu_count", lambda: 2)
-    assert cores.crowd() == crowd
+    monkeypatch.setattr(cores, "usable_cores", lambda: 2)
+    assert cores.crowd() == Crowd(factor, free)
 
 
 @pytest.mark.parametrize(("others", "whole"), [(0.0, 4), (0.25, 4), (0.3, 3), (1.3, 2), (2.4, 1), (4.0, 1)])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.page_support import noisy_result
-from support.samples import failed_result, measurement, ok_result, text_result
+from support.samples import failed_result, launching, measurement, ok_result, text_result
 
 from demo.cli import terminal
 from demo.core import format as fmt
@@ -39,13 +39,6 @@ def wide_calls(seconds: float) -> Measurement:
     """Six blocks of calls of about `seconds` that vary by 60 %."""
     times = tuple(seconds * (1 + 0.3 * (block % 4 - 1.5)) for block in range(6) for _ in range(4))
     return dataclasses.replace(measurement(seconds), wall_seconds=times)
-
-
-def launching(share: float, **changes: Any) -> RunResult:
-    """A run on a GPU that is idle for this share of an eager call."""
-    calls = measurement(0.002)
-    eager = dataclasses.replace(calls, device_seconds=(calls.median_seconds * (1 - share),))
-    return ok_result(spec=dataclasses.replace(ok_result().spec, device="cuda", **changes), eager=eager)
 
 
 def test_where_launching_takes_long_cuda_graphs_are_offered() -> None:

@@ -8,6 +8,7 @@ from support import samples
 from support.samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core import catalog
+from demo.core.cores import WAIT_SECONDS, Crowd
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost, StartUp
 from demo.core.options import TEXT_GENERATION, RunSpec
@@ -35,19 +36,31 @@ FIRST_RUN = ok_result(compilation=COLD, elapsed_seconds=40.0, timing_seconds=4.0
     ("changes", "crowd", "seconds", "compiles"),
     [
         # 40 s without the first call (20 s), the second process (3 + 1 + 2 s) and the timing leave 10 s around them
-        ({}, 1.0, 10 + 2 + 4, 2.0),
-        ({}, 3.0, 3 * (10 + 2) + 4, 6.0),
-        ({"cache": "empty"}, 1.0, 40.0, 20.0),
-        ({"batch_size": 8}, 1.0, 40.0, 20.0),
+        ({}, Crowd(), 10 + 2 + 4, 2.0),
+        ({}, Crowd(3.0), 3 * (10 + 2) + 4, 6.0),
+        ({}, Crowd(1.0, 4), WAIT_SECONDS + 10 + 2 + 4, 2.0),
+        ({}, Crowd(1.0, 1), WAIT_SECONDS + 40, 20.0),
+        ({"threads": 2}, Crowd(1.0, 1), 10 + 2 + 4, 2.0),
+        ({"cache": "empty"}, Crowd(), 40.0, 20.0),
+        ({"batch_size": 8}, Crowd(), 40.0, 20.0),
     ],
-    ids=["the cache is filled", "three programs on each core", "an empty cache", "another size"],
+    ids=[
+        "the cache is filled",
+        "three programs on each core",
+        "cores taken, and code kept for those left",
+        "cores taken, so it compiles for fewer threads",
+        "threads asked for, so it waits for none",
+        "an empty cache",
+        "another size",
+    ],
 )
 def test_the_next_run_has_the_first_call_of_its_cache(
-    changes: dict[str, Any], crowd: float, seconds: float, compiles: float
+    changes: dict[str, Any], crowd: Crowd, seconds: float, compiles: float
 ) -> None:
-    before = dataclasses.replace(FIRST_RUN, spec=dataclasses.replace(CPU_SPEC, cache=changes.get("cache", "keep")))
+    asked = {name: value for name, value in changes.items() if name != "batch_size"}
+    before = dataclasses.replace(FIRST_RUN, spec=dataclasses.replace(CPU_SPEC, **asked))
     found = forecast_run(dataclasses.replace(CPU_SPEC, **changes), None, [before], crowd=crowd)
-    assert found == Forecast(seconds, 1, "batch_size" not in changes, compiles, crowd)
+    assert found == Forecast(seconds, 1, "batch_size" not in changes, compiles, crowd.factor)
 
 
 def test_runs_that_others_disturbed_tell_nothing_beside_a_quiet_one() -> None:

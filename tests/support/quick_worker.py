@@ -84,11 +84,14 @@ def fault(events: Events, job: dict[str, Any]) -> None:
         else:
             events.send("result", result=good | {"caveats": [plain(note(f"{job['threads']} threads"))]})
     elif FAULT.startswith("speed-ups "):
-        # 'speed-ups 1.5 1.4/1': the first process reports 1.5×, the second 1.4× with 1 thread, a third one crashes
+        # 'speed-ups 1.5 1.4/1': the first process reports 1.5×, the second 1.4× with 1 thread, a third one crashes.
+        # 'speed-ups 1.5 hangs': the second one hangs
         played = Path(os.environ["CHILD_FILE"])
         number = len(played.read_text()) if played.exists() else 0
         played.write_text("x" * (number + 1))
         speedup, _, threads = FAULT.split()[1:][number].partition("/")
+        if speedup == "hangs":
+            time.sleep(600)
         answer = dataclasses.replace(
             codec.from_plain(RunResult, good),
             environment=dataclasses.replace(samples.ENVIRONMENT, threads=int(threads or 2)),

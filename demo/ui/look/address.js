@@ -61,6 +61,16 @@ window.address = (() => {
     await later();
     title();
   };
+  // A link of the page that also presses Run. An address cannot ask for this, because another site could hold it.
+  const RUN = 'run-on-arrival';
+  document.addEventListener('click', event => {
+    const link = event.target.closest?.('a[data-run]');
+    if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) sessionStorage.setItem(RUN, link.search);
+  });
+  const runIfAsked = () => {
+    if (sessionStorage.getItem(RUN) === location.search) document.getElementById('run')?.click();
+    sessionStorage.removeItem(RUN);
+  };
   document.addEventListener('click', event => {
     const pressed = event.target.closest?.('#rooms [data-tab-id]');
     if (!pressed) return;
@@ -85,7 +95,11 @@ window.address = (() => {
       for (const [name, value] of here().searchParams) if (name.startsWith('__')) asked.set(name, value);  // set by a Hugging Face Space
       location.search = asked;
     },
-    arrive: id => { shown = id; return retitle(); },
+    arrive: async id => {
+      shown = id;
+      await retitle();
+      runIfAsked();
+    },
     show: id => now(id),
     openRun: id => now(id, 'run'),  // names the tab, because gradio may not have drawn it as open yet
     // Returns the address's query if it differs from the tab's choices; else '', and the server reads the fields.

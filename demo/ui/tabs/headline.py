@@ -70,7 +70,7 @@ def headline(report: Report, recorded: bool = False) -> Markup:
         report,
         kicker(result, recorded),
         ruler(speedup, report.decided and not report.ranged, speedup.floor, within, several),
-        links.change_links(result.spec, {"mode": "reduce-overhead"}) if report.launching else "",
+        links.change_links(result.spec, {"mode": "reduce-overhead"}, run=True) if report.launching else "",
     )
 
 

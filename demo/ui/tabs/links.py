@@ -43,10 +43,11 @@ def query(spec: RunSpec) -> str:
     return urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
 
 
-def change_links(spec: RunSpec, changes: OptionValues) -> Markup:
+def change_links(spec: RunSpec, changes: OptionValues, run: bool = False) -> Markup:
     """Returns HTML links, one for each option in `changes`, which maps the option's name to its new value.
 
-    A link fills the form with `spec` and the new value. Returns no links for a model in a local folder.
+    A link fills the form with `spec` and the new value; with `run` it also presses Run. Returns no links for a model in
+    a local folder.
     """
     links = Markup()
     for name, value in changes.items() if not catalog.is_folder(spec.checkpoint) else ():
@@ -54,8 +55,9 @@ def change_links(spec: RunSpec, changes: OptionValues) -> Markup:
             other = dataclasses.replace(spec, **{name: value})
         except (BadInput, TypeError):  # a stored result may hold anything
             continue
-        words = f"Set {OPTIONS[name].label} to {naming.value_text(value)}"
-        links += Markup('<a class="action" href="?{}">{}</a>').format(query(other), words)
+        verb, mark = ("Run with", Markup(" data-run")) if run else ("Set", "")
+        words = f"{verb} {OPTIONS[name].label} {'' if run else 'to '}{naming.value_text(value)}"
+        links += Markup('<a class="action" href="?{}"{}>{}</a>').format(query(other), mark, words)
     return links
 
 

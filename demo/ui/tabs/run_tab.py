@@ -195,9 +195,9 @@ class RunTab(WorkView[VisitorRun]):
         doubts = [forecast.memory_doubt(spec, checkpoint, stored, machine), *forms.doubts(spec)]
         return forms.forecast_html(expected, checkpoint, list(filter(None, doubts)), query)
 
-    def _crowd(self) -> float:
-        """Returns `cores.crowd()`; 1 while a browser, perhaps on this machine, draws a page that was just opened."""
-        return 1.0 if time.monotonic() - self._opened_at < DRAWING_SECONDS else cores.crowd()
+    def _crowd(self) -> cores.Crowd:
+        """Returns `cores.crowd()`; nobody's while a browser, perhaps on this machine, draws a page that just opened."""
+        return cores.Crowd() if time.monotonic() - self._opened_at < DRAWING_SECONDS else cores.crowd()
 
     def _here(self, spec: RunSpec) -> tuple[RunSpec, list[RunResult]]:
         """Returns `spec` as it runs on this machine, and the stored runs on its device here, newest first."""

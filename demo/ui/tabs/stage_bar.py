@@ -54,7 +54,7 @@ class PreFlight(Series):
     cells: list[GridRun]
     stored: list[RunResult]
     """Earlier runs, newest first, from which `seconds_left` is estimated."""
-    crowd: float = field(default_factory=lambda: cores.crowd())
+    crowd: cores.Crowd = field(default_factory=lambda: cores.crowd())
 
     @property
     def seconds_left(self) -> float:

@@ -71,7 +71,7 @@ def test_a_busy_processor_is_noted_if_runs_use_it(gpu: str | None, visible: bool
 
 def test_the_browser_that_draws_the_page_makes_no_estimate_longer(history: History, monkeypatch) -> None:
     history.append(ok_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu")))
-    monkeypatch.setattr(cores, "crowd", lambda: 4.0)
+    monkeypatch.setattr(cores, "crowd", lambda: cores.Crowd(4.0))
     page = Page(FakeRunner(lambda *_: ok_result()), history=history)
     longer = "other programs make it 4 times as long"
     assert longer in forecast(page)
