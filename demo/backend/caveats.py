@@ -148,7 +148,7 @@ def steady_growth(seconds: Sequence[float]) -> float | None:
 
 
 def of_device(spec: RunSpec, device: torch.device) -> list[Caveat]:
-    """Returns a caveat if the GPU is too small for what the mode asks for: inductor then leaves it out silently."""
+    """Returns a caveat if inductor leaves out what the mode asks for, silently, because the GPU is too small for it."""
     if device.type != "cuda" or not spec.mode.startswith("max-autotune"):
         return []
     count = torch.cuda.get_device_properties(device).multi_processor_count

@@ -344,7 +344,10 @@ def _weight_places(model: torch.nn.Module, names: list[str]) -> Iterator[tuple[o
 
 
 def _generators(model: torch.nn.Module) -> list[object]:
-    """Returns Python's and NumPy's global generators, and those in attributes and in global names of the modules."""
+    """Returns the random number generators that the model may use.
+
+    They are Python's and NumPy's global ones, those in attributes of its modules, and those in global variables of the
+    Python files that define these modules."""
     candidates: list[object] = [random._inst, np.random.mtrand._rand]
     for module in model.modules():
         candidates += vars(module).values()

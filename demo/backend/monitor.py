@@ -63,7 +63,9 @@ class CoreTaken(Exception):
 
 
 class Observer:
-    """Watches the machine while a run is timed: which cores and how much of the GPU other programs take, and pauses.
+    """Watches the machine while a run is timed: the cores and the share of the GPU that other programs take.
+
+    It also notices a pause of this process, such as a laptop's sleep.
 
     Call `begin`, then `pause` and `sample` or `check_cores` after each block of calls. `samples` has what was seen.
     """

@@ -45,7 +45,7 @@ def add_to(commands: common.Commands) -> None:
 
 
 def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
-    """Returns the specs of the preset or file, whose entries the options of the command replace. Raises BadInput."""
+    """Returns the specs of the preset or file; options of the command replace its entries. Raises BadInput."""
     content: OptionValues = dict(PRESETS[options.preset]) if options.preset else {}
     if options.file:
         content = _read_yaml(options.file)

@@ -62,7 +62,7 @@ MOST_TICKS = 6
 def log_ticks(low: float, high: float) -> list[float]:
     """Returns up to `MOST_TICKS` round numbers from `low` to `high`, both above 0, for a logarithmic axis.
 
-    They are the powers of ten, or as many of their multiples as are needed to have three, if rounding allows.
+    They are the powers of ten. If these are fewer than three, multiples such as 2 and 5 times a power are added.
     """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = ((1,), (1, 3), (1, 2, 5), range(1, 10), [step / 10 for step in range(10, 100)])

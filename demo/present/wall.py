@@ -51,7 +51,7 @@ class _Axis(NamedTuple):
 
 
 def latest(reports: Iterable[Report]) -> list[Report]:
-    """Returns the reports with a race, one for each model, setting and machine: the first that comes."""
+    """Returns the newest report with a race of each model, setting and machine. `reports`: newest first."""
     found: dict[object, Report] = {}
     for report in reports:
         if report.race:

@@ -39,7 +39,7 @@ NOT_TOLD = "cannot be told"
 
 @dataclass(frozen=True)
 class Choice:
-    """The ways to run a model that a number of calls decides between, eager first."""
+    """The ways to run a model, eager first. The number of calls decides which of them takes the least time."""
 
     starts: Mapping[str, Mapping[str, WayCost]]
     """What each way costs, by the start in words ('from nothing') and by the way's name."""
@@ -71,7 +71,7 @@ def choice_of(report: Report) -> Choice | None:
 
 
 def calls_sentence(report: Report, calls: int) -> str:
-    """Returns 'At 40 000 calls compiling saves 21 s (9.0 to 33 s) from nothing, ...'; '' if no figure holds."""
+    """Returns 'At 40 000 calls compiling saves 21 s (9.0 to 33 s) from nothing, ...'; '' if no saving is known."""
     choice = choice_of(report)
     if choice is None:
         return ""

@@ -151,7 +151,7 @@ def _same_code(one: RunSpec, other: RunSpec) -> bool:
 
 
 def _parts_of(spec: RunSpec, runs: Sequence[RunResult]) -> _Parts:
-    """Returns the medians of the runs' parts, with a first call as the next run of `spec` will have it."""
+    """Returns the medians of the runs' parts; the first call is that of runs with the cache of the next run."""
     warm = [cost.warm.model_seconds for run in runs if (cost := run.compilation) is not None and cost.warm is not None]
     parts = list(map(_measured_parts, runs))
     again = statistics.median(part.again for part in parts)

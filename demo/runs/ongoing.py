@@ -101,7 +101,7 @@ class OngoingRun:
         )
 
     def _late_estimate(self, elapsed: float, racing: float | None) -> float | None:
-        """Returns the estimate that the run has exceeded: that of its compile, or else of the whole; None if none."""
+        """Returns the exceeded estimate: of the compile, or else of the whole run; None if neither is exceeded."""
         if self.expected is None:
             return None
         compiles = self.expected.compile_seconds if self.progress.phase == "compile" else None
