@@ -32,7 +32,7 @@ WITHIN = 1.5
 @contextlib.contextmanager
 def busy() -> Iterator[None]:
     """Keeps one program going for each core, none of them a child of this process: its own programs do not count."""
-    start = "import os, sys; os.fork() and os._exit(0); print(os.getpid(), flush=True); sys.stdout.close()"
+    start = "import os; os.fork() and os._exit(0); print(os.getpid(), flush=True); os.close(1)"
     command = [sys.executable, "-c", f"{start}\nwhile True: pass"]
     programs = [int(subprocess.check_output(command)) for _ in range(os.cpu_count() or 1)]
     try:
