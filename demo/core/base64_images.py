@@ -1,4 +1,4 @@
-"""Masks and previews as stored results keep them: base64 text of small PNGs (masks) and JPEGs (previews)."""
+"""Converts masks to small PNGs and previews to JPEGs, as base64 text for a stored result, and back."""
 
 import base64
 import io

@@ -27,7 +27,10 @@ NO_PICTURE = (0, 0)
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint and what is known about it: an entry of `CHECKPOINTS`, or a Hub id or folder that a user named."""
+    """A checkpoint and what is known about it before it is loaded: its task, for example.
+
+    It is an entry of `CHECKPOINTS`, or is made for a Hub id or folder that a user named.
+    """
 
     id: str
     task: str
@@ -128,16 +131,16 @@ def drawn_shapes(checkpoint: Checkpoint) -> tuple[str, ...]:
 
 
 def is_beyond(checkpoint: str, sha256: str | None) -> bool:
-    """Returns whether predictions mean nothing, because the model is bundled and the picture is not in `scenes`.
+    """Returns whether predictions mean nothing: a bundled model was given a picture that is not one of `scenes`.
 
-    `sha256`: the hash of the picture's file; None without a picture, which gives False.
+    `sha256`: the hash of the picture's file; None if there is no picture. The result is then False.
     """
     entry = find(checkpoint)
     return entry is not None and entry.bundled and sha256 is not None and find_scene(sha256) is None
 
 
 def arguments(spec: RunSpec) -> OptionValues:
-    """Returns the arguments from which `make_spec` makes `spec`, without those that have their default value."""
+    """Returns the arguments with which `make_spec` makes `spec`, without those that have their default value."""
     options = spec.departures() | ({"text": ", ".join(spec.text)} if spec.text else {})
     task = {"task": spec.task} if find(spec.checkpoint) is None else {}
     return {"checkpoint": spec.checkpoint} | task | options
@@ -148,7 +151,10 @@ def is_folder(name: str) -> bool:
 
 
 def is_hub_id(name: str) -> bool:
-    """Returns whether `name` is a valid Hub id, owner/name. False without an owner, because that is mostly a typo."""
+    """Returns whether `name` is a valid Hub id, owner/name.
+
+    A name without an owner gives False, because it is mostly a typo.
+    """
     part = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
     allowed = re.fullmatch(f"{part}/{part}", name) and len(name) <= 96
     return bool(allowed) and "--" not in name and ".." not in name and not name.endswith(".git")
@@ -157,8 +163,9 @@ def is_hub_id(name: str) -> bool:
 def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False, **options: object) -> RunSpec:
     """Returns the settings that a user typed as a `RunSpec`. Raises BadInput if they cannot be run.
 
-    - `task`: None takes the catalogue's task. A checkpoint that is not in the catalogue needs a task.
-    - `folders`: whether `checkpoint` may be a local folder. It may then be a Hub id, too, even if `limits` forbid that.
+    - `task`: needed for a checkpoint that is not in the catalogue. None: the task that the catalogue has.
+    - `folders`: whether `checkpoint` may be a local folder. Hub ids outside the catalogue are then allowed as well,
+      even if `limits` forbid them.
     - `options`: fields of `RunSpec`. A value may be text: '4' for 4, 'a lion, a tree' for two queries.
     """
     if task == OWN_MODEL:
@@ -225,7 +232,7 @@ IN_MEMORY = "in_memory"
 
 
 def own_model_parts(checkpoint: str) -> tuple[Path, str]:
-    """Returns the file of a user's model, and the name of its function."""
+    """Returns the file of a user's model, and the name of the function in it that makes the model."""
     folder, module = own_model_module(checkpoint)
     file = folder.joinpath(*module.split(".")).with_suffix(".py")
     return file if file.is_file() else file.with_suffix("") / "__init__.py", checkpoint.rpartition(":")[2]

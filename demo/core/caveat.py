@@ -1,4 +1,4 @@
-"""Caveats: sentences that a reader should know before using the numbers of a run."""
+"""Caveats: sentences that a reader should know before relying on the numbers of a run."""
 
 from dataclasses import dataclass, field
 
@@ -99,7 +99,7 @@ class Caveat:
         return WORDS[self.key].format_map(self.values)
 
     def redact(self) -> "Caveat":
-        """Returns the caveat without names of this machine's folders."""
+        """Returns the caveat with the folders of this machine removed from its values."""
         return Caveat(self.key, {n: fmt.redact(v) if isinstance(v, str) else v for n, v in self.values.items()})
 
 

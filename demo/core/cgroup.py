@@ -1,7 +1,7 @@
-"""The cores and the memory that control groups leave this process: those of containers, systemd and batch systems.
+"""Reads how many cores and how much memory this process may use under Linux control groups, such as a container's.
 
-Groups are nested, and the tightest limit of a group and of those around it holds. Versions 1 and 2 are read. Without
-control groups, as on macOS, there is no limit.
+Control groups are nested: the lowest limit of the process's own group and of all groups around it holds. Versions 1 and
+2 of control groups are read. Without control groups, as on macOS, there is no limit.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ CGROUP_ROOT, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def cpu_quota() -> float:
-    """Returns how many cores' time this process may use: 1.5; infinity without a limit."""
+    """Returns how many cores this process may use on average, such as 1.5; infinity without a limit."""
     quotas = [math.inf]
     for group in _groups("cpu"):
         with contextlib.suppress(OSError, ValueError):  # version 2: '150000 100000', or 'max 100000'
@@ -30,12 +30,15 @@ def memory_limit() -> float:
 
 
 def memory_left() -> float:
-    """Returns the bytes that this process can still get under the limits of its groups; infinity without a limit."""
+    """Returns the bytes that this process can still allocate under its control groups; infinity without a limit."""
     return min((limit - used for limit, used in _memory()), default=math.inf)
 
 
 def _memory() -> Iterator[tuple[int, int]]:
-    """Yields (limit, used) of each group that has a limit. Cached files do not count: the kernel drops them."""
+    """Yields (limit, used), in bytes, for each control group that has a memory limit.
+
+    Files that the kernel caches do not count as used, because the kernel drops them when memory is needed.
+    """
     names = [("memory.max", "memory.current", "inactive_file ")]
     names += [("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ")]
     for group in _groups("memory"):
@@ -49,7 +52,10 @@ def _memory() -> Iterator[tuple[int, int]]:
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """Yields the folders of this process's groups with `controller` ("cpu"), each from its own up to the outermost."""
+    """Yields the folders of the control groups with `controller`, such as "cpu".
+
+    For each mounted hierarchy: first the group of this process, then each group around it, up to the outermost.
+    """
     mounts = {CGROUP_ROOT: PurePosixPath("/"), CGROUP_ROOT / controller: PurePosixPath("/")}
     with contextlib.suppress(OSError, ValueError):
         for line in OWN_GROUPS.read_text().splitlines():

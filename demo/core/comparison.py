@@ -37,9 +37,10 @@ class Spread:
     """Degrees of freedom of `deviation`; None if it is exact."""
 
     def after(self, deviation: float, freedom: float) -> "Spread":
-        """Returns the spread that also counts what repeated runs on this machine showed.
+        """Returns the spread updated with repeated runs on this machine. An exact spread stays as it is.
 
-        `deviation` is their standard deviation, `freedom` its degrees of freedom.
+        `deviation`: the standard deviation that the repeated runs showed. `freedom`: the degrees of freedom of
+        `deviation`.
         """
         if self.freedom is None:
             return self
@@ -69,10 +70,11 @@ slower process was the one with mode reduce-overhead. So the three may have one 
 
 
 def assumed_spread(device: str, host_bound: bool | None) -> Spread:
-    """Returns the spread to assume until runs have been repeated on the machine.
+    """Returns the spread of speed-ups to assume until runs have been repeated on this machine.
 
-    - `device`: 'cpu' or 'cuda'. On 'cuda' one process is never said to hold for a rerun.
-    - `host_bound`: whether eager waits for its host (`Measurement.host_bound`). None: not known, so it may.
+    - `device`: 'cpu' or 'cuda'. On 'cuda' the interval of a single process never claims to hold for a rerun.
+    - `host_bound`: whether an eager call waits for the host (`Measurement.host_bound`). None (not known) counts as
+      True.
     """
     if device != "cuda":
         return ASSUMED
@@ -81,7 +83,7 @@ def assumed_spread(device: str, host_bound: bool | None) -> Spread:
 
 @dataclass(frozen=True)
 class ProcessFigure:
-    """Times and speed-up that one process measured for one quantity, such as a call of the model."""
+    """The times of eager and compiled, and the speed-up, that one process measured for one quantity, such as a call."""
 
     eager_seconds: float
     compiled_seconds: float
@@ -103,7 +105,7 @@ class ProcessResult:
 
 @dataclass(frozen=True)
 class Speedup(Difference):
-    """The speed-up over all pooled processes, with its interval and verdict."""
+    """The speed-up pooled over all processes that count, with its interval and verdict."""
 
     eager_seconds: float
     compiled_seconds: float
@@ -121,12 +123,16 @@ class Speedup(Difference):
 
     @property
     def floor(self) -> float:
-        """How far two series of eager calls differed: 0.004 is 0.4 %."""
+        """The noise floor: how far two series of eager calls differed. 0.004 is 0.4 %."""
         return stats.noise_floor(self.control)
 
     @property
     def widened_by(self) -> Literal["", "control", "machine"]:
-        """What made the interval wider than that of the processes: taken cores, or the noise floor; '' for neither."""
+        """Why the interval is wider than the pooled one.
+
+        'machine': other programs used cores. 'control': the noise floor is larger than the interval. '': it is not
+        wider.
+        """
         if self.pooled.taken:
             return "machine"
         floor_is_wider = math.log1p(self.floor) > math.log(self.pooled.ratio / self.pooled.low)
@@ -147,12 +153,12 @@ def compare_variants(
 ) -> Speedup:
     """Returns compiled's speed-up over eager, pooled over `own` and the processes `before`, with its verdict.
 
-    A disturbed process takes nothing away from quiet ones: if `taken`, the processes `before` alone count, if any.
+    If `taken` and there are processes `before`, only these count: a disturbed process adds nothing to undisturbed ones.
 
-    - `before`: processes whose cores no other program took.
-    - `spread`: how speed-ups vary between processes. With the basis 'within one process' it counts for several only.
-    - `taken`: whether other programs used CPU cores during the timing. The interval is then wider.
-    - `recompiled`: whether the model was compiled again during the timing. The verdict is then 'unsure'.
+    - `before`: processes whose cores no other program used.
+    - `spread`: how speed-ups vary between processes. With the basis 'within one process' it is ignored for one process.
+    - `taken`: whether other programs used CPU cores while `own` was timed. The interval is then wider.
+    - `recompiled`: whether the model was compiled again while it was timed. The verdict is then 'unsure'.
     """
     if taken and before:
         figures, taken = [*before], False
@@ -190,7 +196,10 @@ def compare_variants(
 
 @dataclass(frozen=True)
 class BreakEven:
-    """How many compiled calls save as much time as the first call, which compiles, costs. None in a field: never."""
+    """The number of compiled calls after which the time saved equals the time of the first call, which compiles.
+
+    None in a field: compiling never pays.
+    """
 
     calls: int | None
     low: int | None
@@ -206,9 +215,9 @@ class BreakEven:
 
 @dataclass(frozen=True)
 class WayCost:
-    """What a way to run a model costs a process: seconds of its first call, and of each call after it.
+    """What one way to run a model costs a process: the seconds of its first call, and of each call after the first.
 
-    The first call of eager costs nothing here: it compiles nothing.
+    The first call of eager counts as 0, because it compiles nothing.
     """
 
     first: Duration
@@ -220,9 +229,9 @@ class WayCost:
 
 
 def known_best(ways: Mapping[str, WayCost], calls: float) -> list[str]:
-    """Returns the names of the ways of which no other is known to take less time for `calls` calls.
+    """Returns the names of the ways that may be the fastest for `calls` calls: no other is known to take less time.
 
-    One name: this way is known to be the best. Several: which of them is the best cannot be told.
+    One name: this way is known to be the fastest. Several names: which of them is the fastest cannot be told.
     """
     totals = {name: way.total(calls) for name, way in ways.items()}
     return [
@@ -232,7 +241,7 @@ def known_best(ways: Mapping[str, WayCost], calls: float) -> list[str]:
 
 @dataclass(frozen=True)
 class WholeWork:
-    """What all calls of a process take: of eager, and of compiled with its first call."""
+    """The total time of all calls of a process: with eager, and with compiled including its first call."""
 
     eager_seconds: float
     compiled: Duration

@@ -1,8 +1,10 @@
 """How many CPU cores this process may use, and how many of them other programs leave free, read from Linux's /proc.
 
-Other programs' time is all processor time minus this program's. The app subtracts its own and that of all its child
-processes; a worker process, which must read quickly, only its own and that of the app.
-Other programs' time is not known without /proc, or if a container's quota allows fewer cores than the CPU affinity.
+The time of other programs is all processor time minus the time of this program. The app subtracts its own time and that
+of all its child processes. A worker process has to read quickly: it subtracts only its own time and the app's.
+
+The time of other programs is not known without /proc, or if a container's quota allows fewer cores than the CPU
+affinity.
 """
 
 import contextlib
@@ -48,7 +50,7 @@ def usable_cores() -> int:
 
 @dataclass(frozen=True)
 class Reading:
-    """Seconds of processor time since the machine started, on the cores that this process may use."""
+    """Processor time in seconds, counted since the machine started, on the cores that this process may use."""
 
     cores: int
     total: float
@@ -58,7 +60,10 @@ class Reading:
     own: float
 
     def foreign_share(self, later: "Reading") -> float | None:
-        """Returns the share of the cores, 0 to 1, that other programs used until `later`; None if no time passed."""
+        """Returns the share of the cores, 0 to 1, that other programs used between this reading and `later`.
+
+        None if no time passed between the two.
+        """
         total = later.total - self.total
         if total <= 0:
             return None
@@ -70,7 +75,7 @@ class Reading:
 
 
 def sample() -> Reading | None:
-    """Returns the processor time used until now; None without /proc, or under a low CPU quota of a container.
+    """Returns the processor time used until now; None without /proc, or if a container's CPU quota is low.
 
     With a quota below the number of cores, processor time does not tell how many cores this program can still use.
     """
@@ -97,7 +102,7 @@ def sample() -> Reading | None:
 def others_share() -> float | None:
     """Returns the share of the cores, 0 to 1, that other programs use now; None if not known. Takes about a second.
 
-    The share is measured `LOOKS` times. The smallest counts, so that another program's moment of work does not matter.
+    The share is measured `LOOKS` times, and the smallest is returned. A short burst of another program is thus ignored.
     """
     shares = []
     for _ in range(LOOKS):
@@ -111,7 +116,10 @@ def others_share() -> float | None:
 
 
 def _relatives_seconds() -> float:
-    """Returns CPU seconds: called in a worker, those of the app's process; in the app, those of all that it started."""
+    """Returns the CPU seconds of the other processes of this program.
+
+    In a worker these are the seconds of the app's process; in the app, the seconds of all processes that it started.
+    """
     own, a_second = os.getpid(), os.sysconf("SC_CLK_TCK")
     if app := os.environ.get(APP_VARIABLE):
         with contextlib.suppress(OSError):  # hidden from other processes
@@ -128,7 +136,10 @@ def _relatives_seconds() -> float:
 
 
 def _read_stat(stat: Path) -> tuple[int, list[int]]:
-    """Returns the parent's id in /proc/ID/stat, and user and system time of the process and its children, in ticks."""
+    """Returns what the file /proc/ID/stat says about a process: its parent's id, and its CPU times in clock ticks.
+
+    The four times: user and system time of the process, then those of its ended children.
+    """
     fields = stat.read_text().rpartition(")")[2].split()  # a process's name, in parentheses, may hold spaces
     return int(fields[1]), [int(field) for field in fields[11:15]]
 
@@ -141,9 +152,9 @@ def free_cores(
 ) -> int | None:
     """Returns how many whole cores other programs leave free, at least 1; None if not known, or if `since` is None.
 
-    The first measurement is from the reading `since` until now. If it finds fewer than `wanted` cores free (None: all
-    that this process may use), up to `looks` short measurements follow, each announced by `on_wait`. The most free
-    cores count, so that another program's moment of work does not matter.
+    The first measurement is from the reading `since` until now. If it finds fewer than `wanted` free cores (None: all
+    that this process may use), up to `looks` short measurements follow. `on_wait` is called before each of these. The
+    largest number of free cores is returned, so a short burst of another program is ignored.
     """
     free = whole_cores_left(since, sample())
     for _ in range(looks):
@@ -158,7 +169,7 @@ def free_cores(
 
 @dataclass(frozen=True)
 class Crowd:
-    """What other programs do to the cores of this machine, now."""
+    """How other programs load the cores of this machine now."""
 
     factor: float = 1.0
     """By which they make a process longer that computes on one core; at least 1."""
@@ -167,9 +178,9 @@ class Crowd:
 
 
 def crowd() -> Crowd:
-    """Returns how other programs use the cores. Takes 0.06 s. `Crowd()` if that is not known, as in `sample`.
+    """Returns how other programs load the cores now; `Crowd()` if that is not known, as in `sample`. Takes 0.06 s.
 
-    The processes that can run, without this program's own, share the machine's cores with one of ours.
+    Counted are the processes of other programs that are ready to run. One process of ours shares the cores with them.
     """
     before, ready, began = sample(), list[int](), time.monotonic()
     for _ in range(CROWD_LOOKS):

@@ -17,7 +17,7 @@ LFS_REMEDY = "Run `git lfs pull` in the folder."
 
 
 def is_lfs_pointer(file: Path) -> bool:
-    """Returns whether `file` is the short text that Git has in place of a file until Git LFS fetches it."""
+    """Returns whether `file` is a Git LFS pointer: the short text in place of a large file that was not fetched."""
     try:
         with file.open("rb") as opened:
             return opened.read(len(LFS_POINTER)) == LFS_POINTER
@@ -29,7 +29,8 @@ def is_lfs_pointer(file: Path) -> bool:
 def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
     """Holds a `flock` lock on a folder while the `with` body runs. If the process dies, the kernel releases the lock.
 
-    `how`: flags of `fcntl.flock`. Raises OSError; with `LOCK_NB` also if another process holds the lock.
+    `how`: flags of `fcntl.flock`. Raises OSError if the folder cannot be locked. With the flag `LOCK_NB` another
+    process's lock raises OSError too, else it is waited for.
     """
     lock = os.open(folder, os.O_RDONLY)
     try:
@@ -41,9 +42,10 @@ def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 @contextmanager
 def temporary_folder(within: Path | None = None) -> Iterator[Path]:
-    """Yields a new temporary folder and removes it at the end. Also removes the folders that killed processes left.
+    """Yields a new temporary folder, and removes it at the end. Also removes the folders of killed processes.
 
-    `within` is made if needed. None: the folder of temporary files. Raises OSError.
+    `within`: the folder in which it is made, created if needed; None: the system's folder of temporary files. Raises
+    OSError.
     """
     within = within or Path(tempfile.gettempdir())
     within.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Numbers to text and back, and texts made safe to show. All conversions of seconds to milliseconds are here."""
+"""Converts numbers to text and back, and makes texts safe to show. Only this file converts seconds to milliseconds."""
 
 import difflib
 import math
@@ -37,7 +37,7 @@ def latency(seconds: float) -> str:
 
 
 def latencies(seconds: Iterable[float]) -> str:
-    """Returns the times of calls as one text: "329 ms → 144 ms"."""
+    """Returns the times of several calls as one text: "329 ms → 144 ms"."""
     return " → ".join(map(latency, seconds))
 
 
@@ -95,15 +95,15 @@ def estimate(value: float, low: float, high: float) -> str:
 
 
 def ends(low: float, high: float) -> str:
-    """Returns an interval as text: "1.41 to 1.45×". Ends closer than 0.02 have three decimals."""
+    """Returns the two ends of an interval as text: "1.41 to 1.45×". Ends closer than 0.02 get three decimals."""
     decimals = 3 if high - low < 0.02 else 2
     return f"{low:.{decimals}f} to {high:.{decimals}f}×"
 
 
 def two_ends(low: float, high: float) -> str:
-    """Returns a wide interval with two digits of each end: "1.2 to 13×", "0.21 to 0.45×".
+    """Returns the two ends of a wide interval with two digits each: "1.2 to 13×", "0.21 to 0.45×".
 
-    An end is never rounded to 1 or beyond it, because that would tell another verdict.
+    An end is never rounded to 1 or past 1, because that would suggest another verdict.
     """
 
     def digits(end: float) -> str:
@@ -168,9 +168,9 @@ _JOINER = re.compile("(?<=[^\\s\0-\u058f\u2000-\u206f])[\u200c\u200d]")
 
 
 def printable(text: str, kept: str = "\n\t") -> str:
-    """Returns `text` with U+FFFD for each invisible character, and for each that changes the direction of writing.
+    """Returns `text` with U+FFFD in place of invisible characters, and of those that change the direction of writing.
 
-    Characters in `kept` stay, and joiners behind a character of a script or an emoji that needs them.
+    Characters in `kept` stay. Joiners stay if they follow a character of a script or an emoji that needs them.
     """
     joiners = {match.start() for match in _JOINER.finditer(text)}
 
@@ -190,10 +190,10 @@ USUAL_NAMES = {"gpu": "cuda", "bf16": "bfloat16", "fp16": "float16", "half": "fl
 
 
 def did_you_mean(given: object, known: Iterable[str], likeness: float = 0.7) -> str:
-    """Returns " Did you mean 'freezing'?" for the word of `known` that is most like `given`; "" if none is.
+    """Returns " Did you mean 'freezing'?" for the word of `known` that is most like `given`; "" if no word is like it.
 
-    Case does not count, nor does an owner that was left out: 'resnet50' is like 'microsoft/resnet-50'. `likeness`: the
-    least `difflib` ratio that counts, 0 to 1.
+    Upper and lower case count as equal. A missing owner is ignored: 'resnet50' is like 'microsoft/resnet-50'.
+    `likeness`: the least `difflib` ratio of two words that are alike, 0 to 1.
     """
     words = list(known)
     spellings = {word.rpartition("/")[2].lower(): word for word in words} | {word.lower(): word for word in words}

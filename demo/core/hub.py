@@ -40,7 +40,7 @@ def reachable() -> bool:
 
 
 def problem() -> Trouble | None:
-    """Returns why the Hugging Face Hub does not reply; None if it does. Asks it at most once a minute."""
+    """Returns why the Hugging Face Hub does not reply; None if it does. The Hub is asked at most once a minute."""
     for variable in OFFLINE_VARIABLES:
         if os.environ.get(variable, "").upper() in ("1", "ON", "YES", "TRUE"):
             return Trouble(f"{variable} is set", "unset it")
@@ -49,7 +49,10 @@ def problem() -> Trouble | None:
 
 @lru_cache(maxsize=8)
 def _trouble(address: str, minute: int) -> Trouble | None:
-    """Returns why the address does not reply; None if it does. A new `minute` (a count) makes the cache ask anew."""
+    """Returns why the server at `address` does not reply; None if it does.
+
+    `minute` (a count of minutes) is only part of the cache's key: with a new `minute` the server is asked again.
+    """
     try:
         urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PROBE_SECONDS).close()
     except urllib.error.HTTPError as error:  # an error page is a reply, unless a proxy wrote it
@@ -73,7 +76,10 @@ def _cause(address: str, reason: object) -> Trouble:
 
 
 def _through_proxy(address: str, fails: str) -> Trouble | None:
-    """Returns the trouble that the proxy `fails`, such as "asks for a login"; None if the address needs no proxy."""
+    """Returns the trouble of the proxy between this machine and `address`; None if `address` needs no proxy.
+
+    `fails`: what the proxy does, such as "asks for a login".
+    """
     parts = urlsplit(address)
     if parts.scheme not in urllib.request.getproxies() or urllib.request.proxy_bypass(parts.hostname or ""):
         return None
@@ -81,7 +87,10 @@ def _through_proxy(address: str, fails: str) -> Trouble | None:
 
 
 def token_source() -> str:
-    """Returns the variable that holds the Hub's token; '' if none does, so that a token can only come from a login."""
+    """Returns the name of the environment variable that holds the Hub's token; '' if none does.
+
+    A token can then only come from a login, which is stored in a file.
+    """
     return next((variable for variable in TOKEN_VARIABLES if os.environ.get(variable)), "")
 
 

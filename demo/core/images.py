@@ -1,7 +1,7 @@
 """Reads a picture file as an upright RGB image, or refuses the file with a reason.
 
-The page leaves a visitor's file to the worker process: a hostile file that breaks a decoder breaks nothing else. The
-command line also reads the user's own file, to refuse a wrong one before the run.
+The page does not read a visitor's file itself: the worker process does, so a hostile file that crashes a decoder
+crashes nothing else. The command line also reads the user's own file, to refuse a wrong file before the run.
 """
 
 import hashlib
@@ -42,9 +42,10 @@ MAX_SAMPLE_VALUE = 281
 def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
     """Returns a picture file as an upright RGB image with 8 bits a channel, and the facts that a stored result keeps.
 
-    Transparent parts become white. An animation gives its first frame. Of 16 bits a channel, the value that the file
-    says is its largest becomes white; without that the largest, if it is below `DARK`. Colour profiles are ignored, as
-    the checkpoints' image processors do.
+    - Transparent parts become white. Of an animation the first frame is taken.
+    - With 16 bits a channel, white is the largest value that the file's metadata names. If they name none, white is the
+      largest value in the picture if that is below `DARK`, else 65535.
+    - Colour profiles are ignored, as the checkpoints' image processors ignore them.
 
     Raises BadInput if the file cannot be read, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. The message
     names the file without its folder. The pixels are counted from the file's header, before anything is decoded.
@@ -61,7 +62,7 @@ def decode(path: Path) -> Image.Image:
 
 
 def _read_file(path: Path) -> tuple[bytes, str]:
-    """Returns the file's bytes, and its name as messages show it."""
+    """Returns the bytes of the file, and its name as error messages show it."""
     name = fmt.shorten(fmt.printable(path.name, kept=""), 80)
     most = limits.current().file_bytes
     try:
@@ -90,9 +91,9 @@ _pillow_lock = threading.Lock()
 
 @contextmanager
 def _strict_pillow() -> Iterator[None]:
-    """Makes Pillow raise an error for a picture above the limit of pixels, and hides all other warnings.
+    """Makes Pillow raise an error for a picture with more pixels than the limit, and hides all other warnings.
 
-    The limit also holds for what can be larger than the size in the header: a frame of a GIF, or a tile of a TIFF.
+    The limit also holds for parts that can be larger than the size in the header: a GIF's frame, a TIFF's tile.
     """
     with _pillow_lock, warnings.catch_warnings(), mock.patch.object(Image, "MAX_IMAGE_PIXELS", limits.current().pixels):
         warnings.simplefilter("ignore")
@@ -101,7 +102,7 @@ def _strict_pillow() -> Iterator[None]:
 
 
 def _decode(data: bytes, name: str) -> tuple[Image.Image, int | None]:
-    """Returns the picture, and `ImageInfo.white`."""
+    """Returns the picture, and the value of `ImageInfo.white` for it."""
     with _strict_pillow():
         try:
             with Image.open(io.BytesIO(data), formats=PICTURE_FORMATS) as image:
@@ -149,7 +150,10 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _named_white(image: Image.Image, data: bytes) -> int | None:
-    """Returns a channel's largest value by the file: a TIFF's MaxSampleValue or a PNG's significant bits; else None."""
+    """Returns the largest value of a channel that the file's metadata name; None if they name none.
+
+    Read are a TIFF's MaxSampleValue and a PNG's number of significant bits.
+    """
     if image.format == "TIFF":
         named = image.tag_v2.get(MAX_SAMPLE_VALUE)  # type: ignore[attr-defined]
         numbers: list[object] = np.atleast_1d(named).tolist()
@@ -164,7 +168,10 @@ def _named_white(image: Image.Image, data: bytes) -> int | None:
 
 
 def _scale(image: Image.Image, data: bytes, said: int | None) -> tuple[Image.Image, int | None]:
-    """Returns an upright picture of 16 bits a channel with 8 bits, and `ImageInfo.white`. `said`: by `_named_white`."""
+    """Converts an upright picture from 16 to 8 bits a channel. Returns it, and the value of `ImageInfo.white`.
+
+    `said`: what `_named_white` returned.
+    """
     colours = image.getbands()[:1] if image.mode.startswith(("I", "L")) else image.getbands()[:3]
     values = _sixteen_bits(image, data)[..., : len(colours)]
     largest, white, shown = int(values.max()), 65535, None
@@ -180,10 +187,11 @@ def _scale(image: Image.Image, data: bytes, said: int | None) -> tuple[Image.Ima
 
 
 def _sixteen_bits(image: Image.Image, data: bytes) -> np.ndarray:
-    """Returns the values of the file, [height, width, channels]. `image`: the picture as Pillow reads it, upright.
+    """Returns the 16-bit values of the file, [height, width, channels].
 
-    Pillow keeps the upper byte of colours only. Read in the other order of bytes, the file gives the lower one. Of
-    files that Pillow reads in one order only, the lower byte is taken for zero.
+    `image`: the picture as Pillow reads it, upright. Pillow keeps only the upper byte of a colour's value. The lower
+    byte is got by reading the file once more in the other byte order. For files that Pillow reads in one byte order
+    only, the lower byte is taken to be zero.
     """
     if image.mode.startswith("I"):
         return np.asarray(image).astype(np.uint16)[..., np.newaxis]
@@ -195,7 +203,7 @@ def _sixteen_bits(image: Image.Image, data: bytes) -> np.ndarray:
 
 
 def _other_order(args: str | tuple[object, ...] | None) -> str | tuple[object, ...] | None:
-    """Returns the arguments of Pillow's decoder with the other order of bytes: 'RGB;16B' becomes 'RGB;16L'."""
+    """Returns the arguments of Pillow's decoder with the byte order reversed: 'RGB;16B' becomes 'RGB;16L'."""
     if args is None:
         return None
     first, *others = (args,) if isinstance(args, str) else args

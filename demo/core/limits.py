@@ -63,7 +63,7 @@ def on_zero_gpu() -> bool:
 def limits_from(environment: Mapping[str, str]) -> Limits:
     """Returns the limits that the environment variables set.
 
-    Raises BadInput for a value that is not allowed, and for a setting that does not exist.
+    Raises BadInput for a value that is not allowed, and for an unknown variable that begins with `PREFIX`.
     """
     if unknown := sorted(name for name in environment if name.startswith(PREFIX) and name not in KNOWN_VARIABLES):
         meant = fmt.did_you_mean(unknown[0], KNOWN_VARIABLES, likeness=0.85)  # the prefix alone makes them alike
@@ -86,5 +86,6 @@ def limits_from(environment: Mapping[str, str]) -> Limits:
 
 @cache
 def current() -> Limits:
-    """Returns the limits of this process. Its environment is read once. Raises BadInput as `limits_from` does."""
+    """Returns the limits of this process; only the first call reads the environment. Raises BadInput as `limits_from`.
+    """
     return limits_from(os.environ)

@@ -9,7 +9,7 @@ from .cores import TAKEN
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Facts about a machine that are known before a run and stored with its result."""
+    """Facts about a machine that are known before a run starts, and are stored with its result."""
 
     torch: str
     transformers: str
@@ -27,7 +27,7 @@ class Machine:
     """Folder of the CUDA toolkit; None on a CPU, or without the headers that AOTInductor needs."""
 
     def facts(self) -> dict[str, Any]:
-        """Returns the fields of `Machine` by name, without the further fields of a subclass."""
+        """Returns the fields of `Machine` by name; without the fields that a subclass adds."""
         return {name: getattr(self, name) for name in Machine.__dataclass_fields__}
 
 
@@ -48,7 +48,7 @@ class Environment(Machine):
 
     @property
     def gave_way(self) -> bool:
-        """Whether torch used fewer threads than there are cores, because other programs kept cores busy."""
+        """Whether torch used fewer threads than the machine has cores, because other programs kept cores busy."""
         return self.free_cores is not None and self.threads == self.free_cores < self.cpu_count
 
     def oversubscribed(self, samples: Sequence["HostSample"]) -> bool:
@@ -59,7 +59,7 @@ class Environment(Machine):
 
 @dataclass(frozen=True, kw_only=True)
 class HostInfo(Machine):
-    """What is known about a machine before a run, found out without using its GPU."""
+    """What is known about a machine before a run, found out without using the machine's GPU."""
 
     modes: tuple[str, ...]
     gpu: str | None

@@ -15,7 +15,7 @@ HOST_BOUND_SHARE = 1 / 3
 
 @dataclass(frozen=True)
 class BackToBack:
-    """Calls launched without waiting for results: the throughput of a server with a full queue."""
+    """The throughput of calls that are launched without waiting for results, as on a server with a full queue."""
 
     calls: int
     seconds: float
@@ -26,7 +26,7 @@ class BackToBack:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of a GPU, or an operator of a CPU, with all its launches in one call of the model."""
+    """A kernel of a GPU, or an operator of a CPU, with all its launches during one call of the model."""
 
     name: str
     launches: float
@@ -37,7 +37,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Profile:
-    """What torch.profiler counted in calls that are not timed, because profiling slows them."""
+    """What torch.profiler counted in additional calls, which are not timed because profiling slows them."""
 
     kernels: float
     """Launches in one call of the model: kernels on a GPU, operators that call no other operator on a CPU.
@@ -53,7 +53,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Roofline:
-    """What limits the time of a call: the least work it can take, and how fast the device computes and copies."""
+    """Figures that bound the time of a call: its least operations and bytes, and the device's two highest rates."""
 
     operations: int
     """Operations of one call in matrix products, convolutions and attention, from torch.utils.flop_counter."""
@@ -66,7 +66,10 @@ class Roofline:
 
     @property
     def least_seconds(self) -> float:
-        """The least seconds of a call. Convolutions that save multiplications (Winograd) may take less."""
+        """The least seconds that a call should need by this roofline.
+
+        A real call may need less if its convolutions save multiplications (Winograd).
+        """
         return max(self.operations / self.matrix_rate, self.least_bytes / self.copy_rate)
 
 
@@ -74,8 +77,8 @@ class Roofline:
 class Measurement:
     """What was measured for one model, eager or compiled: times of its calls, memory, profile.
 
-    Eager and compiled are timed in turns, in blocks: a few calls each of eager, compiled, compiled and eager.
-    With the protocol 'as published' eager is timed first, then compiled.
+    Eager and compiled are timed in turns. A block is a few calls each of eager, compiled, compiled and eager. With the
+    protocol 'as published' all eager calls are timed first, then all compiled calls.
     """
 
     wall_seconds: tuple[float, ...]
@@ -106,7 +109,7 @@ class Measurement:
 
     @property
     def launch_seconds(self) -> float | None:
-        """Seconds of a call during which the GPU is idle: the cost of launching kernels; None on a CPU."""
+        """Seconds of a call during which the GPU idles because kernels are still being launched; None on a CPU."""
         # With more launches in a call than the driver queues (about a thousand), CUDA events overestimate the GPU's
         # work, and the profiler's sum of kernel times is the smaller and better number.
         busy = self.median_device_seconds
@@ -123,7 +126,7 @@ class Measurement:
 
     @property
     def host_bound(self) -> bool | None:
-        """Whether the host's work takes more than `HOST_BOUND_SHARE` of a call; None on a CPU, or if not measured."""
+        """Whether the GPU waits for the host for more than `HOST_BOUND_SHARE` of a call; None as in `launch_share`."""
         return None if self.launch_share is None else self.launch_share > HOST_BOUND_SHARE
 
     @property
@@ -159,7 +162,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """A place in the code where dynamo stopped capturing, compiled again or fell back to eager, and why."""
+    """A place in the code where dynamo stopped capturing, compiled again or left a function to eager; and why."""
 
     reason: str
     location: str
@@ -192,13 +195,17 @@ class CompileCost:
 
     @property
     def model_seconds(self) -> float:
-        """`first_call_seconds` without inductor's instruction probe, which is the machine's and not the model's."""
+        """`first_call_seconds` without inductor's instruction probe, which depends on the machine and not on the model.
+        """
         return self.first_call_seconds - self.parts.get("instruction probe", 0.0)
 
 
 @dataclass(frozen=True)
 class InstructionProbe:
-    """Inductor's search for a CPU's vector instructions, before the first compile of a process. None: not known."""
+    """The times of inductor's instruction probe: before its first compile, a process finds a CPU's vector instructions.
+
+    None in a field: the time is not known.
+    """
 
     built_seconds: float | None = None
     """Seconds to build its programs and to load them, which happens once for each machine and compile cache."""
@@ -227,7 +234,7 @@ class CudaGraphs:
     """Why not all kernels were in graphs, or why that is not known; else ''."""
 
     def with_counts(self, profile: Profile) -> "CudaGraphs":
-        """Returns what is known once the kernels of a compiled call have been counted."""
+        """Returns this object, corrected by how many kernels `profile` counted outside CUDA graphs."""
         if self.state != "used" or profile.outside_graphs is None:
             return self
         if not profile.outside_graphs:
@@ -238,7 +245,7 @@ class CudaGraphs:
 
 @dataclass(frozen=True)
 class Compilation:
-    """What torch.compile did in this run, as dynamo and inductor count it."""
+    """What torch.compile did in this run, as counted by dynamo and inductor."""
 
     first_call_seconds: float
     cache: Literal["cold", "warm", "off"]
@@ -263,9 +270,9 @@ class Compilation:
 
     @property
     def own_start(self) -> str:
-        """The key of `known_costs` for this run's own first call.
+        """The key in `known_costs` for the first call of this run.
 
-        If `known_costs` leaves out 'partly', the nearest state that takes at least as long.
+        If `known_costs` lacks 'partly', it is the key of the next slower kind of first call.
         """
         known = self.known_costs
         if self._own_state in known:
@@ -278,7 +285,7 @@ class Compilation:
 
     @property
     def instruction_probe(self) -> InstructionProbe:
-        """`probe`, or what an older result has of it among the parts of its first calls."""
+        """`probe`, if set. Else the probe's times from `cold` and `warm`, where older results have them."""
         if self.probe is not None:
             return self.probe
         parts = [cost.parts if cost is not None else {} for cost in (self.cold, self.warm)]
@@ -286,9 +293,10 @@ class Compilation:
 
     @property
     def known_costs(self) -> dict[str, float]:
-        """Seconds of a first call by compile cache: 'cold' (empty), or else 'partly' (partly filled); and 'warm'.
+        """Seconds of a first call by the state of the compile cache: 'cold' (empty), 'partly' (partly filled), 'warm'.
 
-        The instruction probe is not counted, but in a first call that found part of its code in an older result.
+        - Only known times are contained. 'partly' is left out if 'cold' is known, or if it took no longer than 'warm'.
+        - The instruction probe is not included, except in the 'partly' time of an older result.
         """
         known = {self._own_state: self.first_call_seconds}
         known |= {"cold": self.cold.model_seconds} if self.cold is not None else {}

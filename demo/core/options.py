@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class BadInput(ValueError):
-    """Raised for settings with which nothing can be run. The message is a whole sentence for the user."""
+    """Raised for settings that cannot be run. The message is a whole sentence for the user."""
 
 
 TEXT_GENERATION, OWN_MODEL = text_generation.TASK.name, own_model.TASK.name
@@ -46,7 +46,10 @@ OPTION_GROUPS = ("machine", "compile", "timing")
 
 
 def unused_options(task: str) -> tuple[str, ...]:
-    """Returns the options that the task cannot use: ('prompt', 'tokens') for a task on pictures or an unknown task."""
+    """Returns the options that the task does not use, such as ('prompt', 'tokens') for a task on pictures.
+
+    An unknown task gives the same as a task on pictures.
+    """
     return BY_NAME[task].unused if task in BY_NAME else Task.unused
 
 
@@ -80,7 +83,8 @@ class Option:
     def parse(self, value: object) -> object:
         """Returns the value that a user's text stands for, such as 4 for '4'; any other value unchanged.
 
-        Of a choice, True and False become 'on' and 'off', which YAML reads as booleans. A text loses a byte order mark.
+        YAML reads a bare on or off as True or False: for a choice with 'on', booleans are turned back into 'on' and
+        'off'. A byte order mark is removed from a text.
         """
         if isinstance(value, str) and self.kind != "passage":
             value = value.replace("\ufeff", "")
@@ -120,7 +124,7 @@ class Option:
 
 
 def option(kind: str, default: T, help: str, **facts: object) -> T:
-    """Returns a dataclass field that declares an option of `RunSpec`. The arguments are fields of its `Option`."""
+    """Returns a dataclass field that declares an option of `RunSpec`. `facts` are further fields of its `Option`."""
     metadata = {"kind": kind, "help": help, "timing": facts.get("fold") == "timing"}
     return field(default=default, metadata=metadata | facts)
 
@@ -134,7 +138,10 @@ def switch(help: str, **facts: object) -> bool:
 
 
 def number(default: T, low: float, high: float, help: str, **facts: object) -> T:
-    """Returns a dataclass field that declares a numeric option, `low` to `high`: a whole number if `low` is an int."""
+    """Returns a dataclass field that declares a numeric option from `low` to `high`.
+
+    The option is a whole number if `low` is an int.
+    """
     kind = "whole" if isinstance(low, int) else "number"
     return option(kind, default, f"{help} From {low:g} to {high:g}.", low=low, high=high, **facts)
 
@@ -276,7 +283,7 @@ class RunSpec:
 
     @property
     def unit(self) -> Literal["image", "call", "token"]:
-        """What a rate counts, as in 'images per second'. One call has `batch_size` of them."""
+        """What a rate counts, as in 'images per second'. One call processes `batch_size` of these units."""
         return BY_NAME[self.task].unit
 
     @property
@@ -285,11 +292,12 @@ class RunSpec:
 
     @property
     def cached(self) -> bool:
-        """Whether inductor can cache what it compiles for this spec. Frozen weights on a CPU cannot be cached."""
+        """Whether inductor can cache what it compiles for this spec: neither a package nor, on a CPU, frozen weights.
+        """
         return self.compiler == "jit" and (not self.freezing or self.device == "cuda")
 
     def departures(self) -> OptionValues:
-        """Returns the options that are not at their default, with their values: {'batch_size': 4}."""
+        """Returns the options that differ from their default, with their values: {'batch_size': 4}."""
         return {name: value for name, option in OPTIONS.items() if (value := getattr(self, name)) != option.default}
 
 
@@ -315,7 +323,7 @@ CALLS = Option(
 
 
 def read_calls(value: object) -> int | None:
-    """Returns the number of calls that a user's text or number stands for; None for None.
+    """Returns a number of calls, given as text or as a number, as an int; None for None.
 
     Raises BadInput for a value that `CALLS` does not allow.
     """

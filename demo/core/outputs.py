@@ -10,7 +10,7 @@ ParityVerdict = Literal["match", "differ", "not comparable"]
 
 @dataclass(frozen=True)
 class Parity:
-    """Whether the outputs of eager and compiled agree, by the tests of PyTorch's dynamo benchmarks."""
+    """Whether the outputs of eager and compiled agree, by the rules of PyTorch's own benchmarks of torch.compile."""
 
     verdict: ParityVerdict
     max_abs_error: float | None
@@ -22,7 +22,10 @@ class Parity:
 
     @property
     def unknown(self) -> bool:
-        """Whether nobody knows if the outputs agree: they cannot be compared, or are far apart but not surely wrong."""
+        """Whether it is not known if the outputs agree.
+
+        They could not be compared, or they are far apart and no test could say that compiled is wrong.
+        """
         return self.verdict == "not comparable" and self.max_abs_error is None
 
 
@@ -62,7 +65,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model saw in the picture, or what it wrote. Only the fields of the model's task are filled."""
+    """What a model predicted: labels, boxes or segments of a picture, or a text. Other tasks' fields are None."""
 
     labels: tuple[Label, ...] | None = None
     boxes: tuple[Box, ...] | None = None
@@ -76,14 +79,14 @@ class Predictions:
     token_ids: tuple[int, ...] | None = None
 
     def lines(self) -> list[str]:
-        """Returns a line of plain text for each label, box or segment, or the generated text."""
+        """Returns a line of plain text for each label, box or segment; of a text model one entry, its text; else []."""
         text = [self.text] if self.text else []
         return [str(prediction) for prediction in self.labels or self.boxes or self.segments or text]
 
 
 @dataclass(frozen=True)
 class ImageInfo:
-    """The picture that was used. `width` and `height` are in pixels, after it was turned upright."""
+    """The picture of a run. `width` and `height` are in pixels, after the picture was turned upright."""
 
     name: str
     width: int
@@ -99,7 +102,10 @@ class ImageInfo:
 
 @dataclass(frozen=True)
 class EndToEnd:
-    """Median times of a request without the model's call: `copy_seconds` for a batch, the others for one picture."""
+    """Median seconds of the parts of a request around the model's call.
+
+    `copy_seconds` are of a whole batch, the other fields of one picture.
+    """
 
     preprocess_seconds: float
     copy_seconds: float
@@ -107,7 +113,7 @@ class EndToEnd:
 
 
 def difference_from_eager(parity: Parity | None) -> str:
-    """Returns why the outputs of eager and compiled do not count as equal, as a clause; '' if they do."""
+    """Returns, as a clause, why compiled's outputs do not count as equal to eager's; '' if they count as equal."""
     if parity is None:
         return "was not compared with its own eager"
     agrees = parity.verdict != "differ" and not parity.unknown

@@ -1,4 +1,4 @@
-"""Where this program lies and how it is called: in a checkout the package `demo`, installed `worth_compiling`."""
+"""Where this program's files are and how it is called: in a checkout the package `demo`, else `worth_compiling`."""
 
 from pathlib import Path
 
@@ -15,7 +15,9 @@ PROGRAM = "python -m demo" if IN_CHECKOUT else "worth-compiling"
 
 
 def install_command(extra: str = "") -> str:
-    """Returns the command that installs what is missing: of a checkout its pins, of the installed package an `extra`.
+    """Returns the command that installs missing libraries.
+
+    In a checkout the command installs the pinned versions; else the package with `extra`.
 
     `extra`: one of pyproject.toml, "page" or "sweep"; "" for what every command needs.
     """

@@ -21,7 +21,7 @@ PHASES = tuple(PHASE_DOING)
 
 @dataclass(frozen=True)
 class Progress:
-    """The state of a run at one moment, for those who watch it. Times are in seconds."""
+    """The state of a run at one moment, for display while it goes on. Times are in seconds."""
 
     phase: str
     fraction: float
@@ -56,7 +56,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Provisional(Progress):
-    """The state of a run whose answer is known: only a first call with a filled compile cache is left to measure."""
+    """The state of a run whose speed-up is known. Only a first call with a filled compile cache is left to time."""
 
     result: RunResult
     """The result without that call. It is the run's result if that call fails, or if the run is cancelled."""

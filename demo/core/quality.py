@@ -1,8 +1,12 @@
 """How far a run's speed-up can be relied on: a mark (rough, fair or solid) with its reason and a remedy.
 
-A speed-up is rough if other programs disturbed the run, eager and compiled did not take turns, or its interval is wider
-than ±`ROUGH`. It is fair below `PROCESSES` processes, beyond ±`SOLID`, or if eager waits for a GPU's host that others
-use, else solid. A GPU that lowers its clock does so for eager and compiled alike: the interval has what is left of it.
+- rough: other programs disturbed the run, eager and compiled did not take turns, or the interval is wider than
+  ±`ROUGH`.
+- fair: fewer than `PROCESSES` processes, an interval wider than ±`SOLID`, or eager waits for a GPU's host while other
+  programs use that host.
+- solid: otherwise.
+
+A GPU that lowers its clock is no reason: it slows eager and compiled alike, and what differs widens the interval.
 """
 
 from dataclasses import dataclass
@@ -50,7 +54,7 @@ def quality(result: RunResult) -> Quality | None:
 
 
 def _disturbance(result: RunResult) -> str:
-    """Returns how other programs disturbed the run's own process, as a clause; '' if they did not."""
+    """Returns, as a clause, how other programs disturbed the process of this run; '' if they did not."""
     others = result.others_share
     if result.oversubscribed:
         return "other programs took cores while it was timed"

@@ -1,7 +1,7 @@
-"""Which settings a machine cannot run, known before a model is loaded, and advice after a failure.
+"""Decides which settings a machine cannot run, before a model is loaded, and advises after a failure.
 
-An unknown fact about a machine refuses nothing. Not considered: memory beyond that of the weights, and kernels that
-only some models need.
+A fact that is not known about a machine is no reason to refuse. Not considered: memory for anything but the weights,
+and kernels that only some models need.
 """
 
 from collections.abc import Collection
@@ -85,7 +85,7 @@ def on_machine(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 
 def resolve(spec: RunSpec, machine: HostInfo) -> RunSpec:
-    """Returns the spec with 'cuda' or 'cpu' in place of 'auto'. Raises BadInput if the machine cannot run it."""
+    """Returns the spec with device 'cuda' or 'cpu' in place of 'auto'. Raises BadInput if the machine cannot run it."""
     placed = on_machine(spec, machine)
     if reason := refusal(placed, machine):
         raise BadInput(reason)
@@ -93,12 +93,12 @@ def resolve(spec: RunSpec, machine: HostInfo) -> RunSpec:
 
 
 def less_memory(spec: RunSpec, compiled: bool = False, half: str = "") -> tuple[str, OptionValues]:
-    """Returns advice after memory ran out, and the options that it changes: ('Try batch size 4.', {'batch_size': 4}).
+    """Returns advice after memory ran out, and the options to change: ('Try batch size 4.', {'batch_size': 4}).
 
     The dict is empty if only a smaller model can help.
 
-    - `compiled`: whether it ran out in the compiled model, or while it was compiled. Then its mode may be the cause.
-    - `half`: a number format of two bytes that is known to be fast on the device; '' if none is.
+    - `compiled`: whether memory ran out while compiling or in the compiled model. The mode may then be the cause.
+    - `half`: a number format of two bytes that is known to be fast on the device; '' if there is none.
     """
     change: OptionValues = {}
     if compiled and spec.mode != OPTIONS["mode"].default:  # it keeps memory of CUDA graphs, or tries out kernels
@@ -114,10 +114,11 @@ def less_memory(spec: RunSpec, compiled: bool = False, half: str = "") -> tuple[
 
 
 def other_way_to_compile(spec: RunSpec, not_it: Collection[str] = ()) -> tuple[str, OptionValues]:
-    """Returns advice after a failed compile, and the default values to go back to.
+    """Returns advice after a failed compile, and the options to set back to their defaults.
 
-    `not_it`: names of options that are not the cause. Example: ('Without freezing it may work.', {'freezing': False}).
-    If no option can be the cause: ('', {}).
+    Example: ('Without freezing it may work.', {'freezing': False}). If no option can be the cause: ('', {}).
+
+    `not_it`: names of options that are known not to be the cause.
     """
     causes = {
         name: value

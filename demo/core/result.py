@@ -1,6 +1,6 @@
-"""The stored result of a run, and what follows from its times: comparisons, latencies, the break-even.
+"""The stored result of a run, and the values that follow from its times: speed-ups, latencies, the break-even.
 
-Only raw times are stored, in seconds. All else is computed from them, so a better statistic needs no new run.
+Only raw times are stored, in seconds. Everything else is computed from them, so a better statistic needs no new run.
 """
 
 import math
@@ -98,9 +98,9 @@ class RunResult:
 
     @cached_property
     def own_figures(self) -> dict[str, ProcessFigure]:
-        """Times and speed-up of this run's own process alone, by the same keys as `comparisons`.
+        """Times and speed-up of this run's own process alone, with the same keys as `comparisons`.
 
-        Empty if nothing was compiled, or nothing was computed while it was timed.
+        Empty if nothing was compiled, or if the timed calls computed nothing.
         """
         if any(caveat.key in NOTHING_DONE for caveat in self.caveats):
             return {}
@@ -114,7 +114,7 @@ class RunResult:
 
     @cached_property
     def comparisons(self) -> dict[str, Speedup]:
-        """Speed-ups over all processes, by what was timed: 'call', or for a text model 'token' and `FIRST_TOKEN`."""
+        """Speed-ups pooled over all processes, by what was timed: 'call', or of a text model 'token', `FIRST_TOKEN`."""
         return {
             name: compare_variants(
                 own,
@@ -128,23 +128,26 @@ class RunResult:
 
     @property
     def assumed_spread(self) -> Spread:
-        """How far this run's speed-up is assumed to vary between processes until repeated runs on this machine tell."""
+        """How far the speed-up is assumed to vary between processes until runs have been repeated on this machine."""
         return assumed_spread(self.spec.device, self.host_bound)
 
     @property
     def host_bound(self) -> bool | None:
-        """Whether an eager call waits for its host to launch kernels; None on a CPU, or if not known."""
+        """Whether the GPU waits in an eager call for the host to launch kernels; None on a CPU, or if not known."""
         return None if self.eager is None else self.eager.host_bound
 
     @property
     def host_taken(self) -> float | None:
-        """Share of the timing, 0 to 1, in which others kept the host from a GPU run; None on a CPU, or if not known."""
+        """Share of the timing, 0 to 1, in which other programs kept the thread that launches kernels from running.
+
+        None on a CPU, or if not known.
+        """
         taken = [state.host_taken for state in self.machine_states if state.host_taken is not None]
         return sum(taken) / len(taken) if taken else None
 
     @property
     def host_disturbed(self) -> bool:
-        """Whether eager waits for its host, and others took more than `HOST_TAKEN` of the host's time."""
+        """Whether eager waits for its host (`host_bound`), and `host_taken` is more than `HOST_TAKEN`."""
         return bool(self.host_bound) and (self.host_taken or 0.0) > HOST_TAKEN
 
     @property
@@ -162,7 +165,10 @@ class RunResult:
 
     @property
     def latencies(self) -> dict[str, float]:
-        """Seconds of one call: {'eager': 0.03, 'compiled': 0.02}. Without a speed-up: medians of what was timed."""
+        """Seconds of one call: {'eager': 0.03, 'compiled': 0.02}.
+
+        Without a speed-up these are the medians of what was timed; what was not timed is left out.
+        """
         if self.speedup is not None:
             return dict(zip(("eager", "compiled"), self.speedup.latencies, strict=True))
         sides = {"eager": self.eager, "compiled": self.compiled}
@@ -179,7 +185,7 @@ class RunResult:
 
     @property
     def threads(self) -> int | None:
-        """Threads that torch used during the timing; None if the run ended before."""
+        """Threads that torch used during the timing; None if the run ended before its settings were known."""
         return None if self.environment is None else self.environment.threads
 
     @property
@@ -189,17 +195,17 @@ class RunResult:
 
     @property
     def outputs_differ(self) -> bool:
-        """Whether the outputs of compiled are known to be wrong; False if they could not be compared."""
+        """Whether compiled's outputs are known to be wrong. False if the outputs could not be compared."""
         return self.parity is not None and self.parity.verdict == "differ"
 
     @property
     def outputs_unknown(self) -> bool:
-        """Whether the outputs of compiled may be right or wrong, because no comparison could tell."""
+        """Whether it is not known if compiled's outputs are right: no comparison was made, or none could tell."""
         return self.parity is None or self.parity.unknown
 
     @property
     def oversubscribed(self) -> bool:
-        """Whether torch used more threads during the timing than cores were free."""
+        """Whether torch used more threads during the timing than there were free cores."""
         return self.environment is not None and self.environment.oversubscribed(self.machine_states)
 
     @property
@@ -210,27 +216,31 @@ class RunResult:
 
     @property
     def set_aside(self) -> bool:
-        """Whether this run's own process does not count: it was disturbed, and `earlier` has quiet ones."""
+        """Whether this run's own process is ignored: it was disturbed, and `earlier` has undisturbed processes."""
         return self.oversubscribed and bool(self.earlier)
 
     @property
     def own_process(self) -> ProcessResult | None:
-        """This run's own process, for later runs to pool; None if those must not."""
+        """This run's own process, for later runs to pool with theirs; None if later runs must not pool it."""
         if self.speedup is None or self.void or self.oversubscribed or self.outputs_differ or self.status != "ok":
             return None
         return ProcessResult(self.id, self.own_figures, self.threads)
 
     def as_processes(self) -> tuple[ProcessResult, ...]:
-        """Returns the processes that count, this run's own last, for later runs to pool; () if those must not."""
+        """Returns the processes that later runs may pool: those of `earlier`, and as the last this run's own process.
+
+        () if later runs must not pool this result.
+        """
         if self.own_process is not None:
             return (*self.earlier, self.own_process)
         return self.earlier if self.set_aside and self.speedup is not None and not self.void else ()
 
     @cached_property
     def starts(self) -> dict[str, Duration]:
-        """The first call of a process by the state of the compile cache, as in `known_costs`, pooled over equal runs.
+        """Seconds of a process's first call by the state of the compile cache, pooled over equal runs.
 
-        No equal run is known of a 'partly' filled cache, and its spread is taken to be a cold one's.
+        The keys are those of `known_costs`. First calls with a 'partly' filled cache are never pooled. Their spread is
+        assumed to be that of 'cold' ones.
         """
         known = self.compilation.known_costs if self.compilation is not None else {}
         spreads = {state: ASSUMED_FIRST_CALLS["warm" if state == "warm" else "cold"] for state in known}
@@ -244,14 +254,14 @@ class RunResult:
 
     @property
     def tokens_a_call(self) -> int:
-        """How many tokens a step of a text model gives: one for each prompt. 1 for other models, whose calls count."""
+        """How many tokens a decoding step of a text model gives: one for each prompt. 1 for all other models."""
         return self.spec.batch_size if self.spec.unit == "token" else 1
 
     def costs(self, state: str) -> tuple[WayCost, WayCost] | None:
-        """Returns what eager and compiled cost, compiled from a start in `state`, a key of `starts`.
+        """Returns the costs of eager and of compiled. `state`: of the compile cache at the start, a key of `starts`.
 
-        They are of a call, or of a token of a text model. Returns None without a speed-up or such a start, or if
-        outputs differ. If the verdict is 'same', a compiled call takes as long as an eager one.
+        Times are of one call; for a text model, of one token. If the verdict is 'same', compiled takes as long as
+        eager. Returns None without a speed-up, if `starts` lacks `state`, or if the outputs differ.
         """
         speedup, first = self.speedup, self.starts.get(state)
         if speedup is None or first is None or self.outputs_differ:
@@ -263,10 +273,10 @@ class RunResult:
         return WayCost(Duration(0.0, 0.0, 0.0), eager), WayCost(first, call)
 
     def whole_work(self, calls: int) -> dict[str, WholeWork]:
-        """Returns what `calls` calls (of a text model: tokens) of one process take, by its start, a key of `starts`.
+        """Returns the time of a process with `calls` calls (for a text model: tokens), by the keys of `starts`.
 
-        Returns {} if no figure holds: without a speed-up, if outputs differ, if the model was recompiled while it was
-        timed, or if compiled reads a prompt so much slower that a whole text gains nothing.
+        Returns {} if no time can be told: without a speed-up, if the outputs differ, if the model was recompiled while
+        it was timed, or if compiled reads a prompt so much slower that a whole text gains nothing.
         """
         if self.void or self._prompt_outweighs:
             return {}
@@ -275,14 +285,14 @@ class RunResult:
 
     @property
     def _prompt_outweighs(self) -> bool:
-        """Whether compiled is faster at each step of a text, but loses more than that at its first token."""
+        """Whether compiled is faster at each further token, but loses all that time, or more, at the first token."""
         whole, steps = self.answer_seconds, self.speedup
         return whole is not None and steps is not None and steps.ratio > 1 and whole[0] <= whole[1]
 
     def break_even(self, state: str) -> BreakEven | None:
-        """Returns after how many calls the first call in `state`, a key of `starts`, has paid for itself.
+        """Returns after how many calls the first call has paid for itself. `state`: as in `costs`.
 
-        Returns None without a speed-up or such a start, or if outputs differ.
+        Returns None without a speed-up, if `starts` lacks `state`, or if the outputs differ.
         """
         costs = self.costs(state)
         if costs is None:
@@ -307,12 +317,12 @@ class RunResult:
         )
 
     def roofline_share(self, measured: Measurement) -> float | None:
-        """Returns the least possible time of a call divided by its measured median, such as 0.6; None if not known."""
+        """Returns the least possible time of a call over its measured median, such as 0.6; None without a roofline."""
         return None if self.roofline is None else self.roofline.least_seconds / measured.median_seconds
 
     @property
     def request_seconds(self) -> tuple[float, float] | None:
-        """Seconds of a request, from decoding pictures to predictions, eager and compiled; None if not measured."""
+        """Seconds of a request, from decoding pictures to predictions: (eager, compiled); None if not measured."""
         parts, batch, calls = self.end_to_end, self.spec.batch_size, tuple(self.latencies.values())
         if parts is None or len(calls) < 2:
             return None
@@ -320,7 +330,7 @@ class RunResult:
         return around + calls[0], around + calls[1]
 
     def with_note(self, sentence: str) -> "RunResult":
-        """Returns the result with `sentence` as one more caveat, in which this machine's folders are not named."""
+        """Returns the result with `sentence` as a further caveat. Folders of this machine are removed from it."""
         return replace(self, caveats=(*self.caveats, note(sentence).redact()))
 
     @property

@@ -75,7 +75,11 @@ def dumps(result: RunResult, calls: int | None = None) -> str:
 
 
 def work_json(result: RunResult, calls: int) -> dict[str, object]:
-    """Returns what `calls` calls (of a text model: tokens) of one process take, by its start: 'cold', 'warm'."""
+    """Returns what `whole_work` returns for `calls` calls, as JSON values.
+
+    It is the time of a process with `calls` calls (for a text model: tokens), by the state of the compile cache at its
+    start: 'cold', 'warm'.
+    """
     work = result.whole_work(calls)
     return {"calls": calls, "starts": {state: plain(one) for state, one in work.items()}}
 

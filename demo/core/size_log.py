@@ -1,7 +1,7 @@
-"""Reads a log of input sizes: a text file with a line for each call of a model.
+"""Reads a log of input sizes: a text file with one line for each call of a model.
 
-A line is a batch size, then for pictures height and width (`4 480 640`, or only `4`), for text the prompt's length in
-tokens (`4 128`). Empty lines, and comments after a #, are skipped.
+A line for pictures is a batch size, then height and width if they are known (`4 480 640`, or only `4`). A line for text
+is a batch size, then the prompt's length in tokens (`4 128`). Empty lines, and comments after a #, are skipped.
 """
 
 from dataclasses import dataclass, replace

@@ -1,8 +1,9 @@
-"""Statistics of timings: ratios of times with their confidence intervals, and the rule by which two times differ.
+"""Statistics of timings: ratios of times with confidence intervals, and the rule that decides whether two times differ.
 
-Calls of one process vary (`paired_ratio`). Processes with the same settings vary as well, mostly more, because a
-process gets its memory and its cores once (`rerun_ratio`). See Kalibera and Jones, "Rigorous Benchmarking in
-Reasonable Time" (2013). Not covered: differences between days, versions or machines.
+- Calls of one process vary: `paired_ratio`.
+- Processes with the same settings vary too, mostly more, because memory and cores are assigned once per process:
+  `rerun_ratio`. See Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time" (2013).
+- Not covered: differences between days, versions or machines.
 """
 
 import math
@@ -54,9 +55,10 @@ class Interval:
 def side_by_side(slow: Times, fast: Times, calls: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns pairs of times, measured close together, as two arrays of equal length: one of `slow`, one of `fast`.
 
-    In a block of the timing the order is slow, fast, fast, slow, with `calls` calls of each model. A pair is the two
-    medians of a block: a drift of the machine within the block cancels. With fewer than `FEW_BLOCKS` blocks and `calls`
-    2, a pair is two neighbouring calls, and a drift widens the interval.
+    A block of the timing is slow, fast, fast, slow, with `calls` calls of each model in total. Each block gives one
+    pair: the median of its slow calls and the median of its fast calls. So a drift of the machine within the block
+    cancels. With fewer than `FEW_BLOCKS` blocks and `calls` 2, each two neighbouring calls are a pair, and a drift
+    widens the interval.
     """
     blocks = min(len(slow), len(fast)) // calls
     sides = [_split_blocks(times, calls)[:blocks] for times in (slow, fast)]
@@ -65,16 +67,16 @@ def side_by_side(slow: Times, fast: Times, calls: int) -> tuple[np.ndarray, np.n
 
 
 def _split_blocks(seconds: Times, calls: int) -> np.ndarray:
-    """Returns the times as an array [blocks, calls], without a last, incomplete block."""
+    """Returns the times as an array [blocks, calls]. An incomplete last block is dropped."""
     times = np.asarray(seconds, dtype=float)
     return times[: len(times) // calls * calls].reshape(-1, calls)
 
 
 def paired_ratio(slow: Times, fast: Times) -> Interval:
-    """Returns how many times longer `slow` takes than `fast`. The times at one index are a pair of `side_by_side`.
+    """Returns how many times longer `slow` takes than `fast`. Times with the same index are a pair of `side_by_side`.
 
-    Raises ValueError if the two differ in length or have fewer than two pairs.
-    - The two times of a pair were measured close together, so a slower machine cancels in their ratio.
+    Raises ValueError if `slow` and `fast` differ in length or have fewer than two times.
+    - The two times of a pair were measured close together, so a change in the machine's speed cancels in their ratio.
     - Estimate: the geometric mean of the pairs' ratios, without the lowest and the highest tenth.
     - Interval: Tukey and McLaughlin's for a trimmed mean (1963). It is Student's t with the standard error of the
       winsorised logarithms. For a handful of pairs a bootstrap's interval would be too narrow.
@@ -86,11 +88,11 @@ def paired_ratio(slow: Times, fast: Times) -> Interval:
 
 
 def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, apart: int = 1) -> Interval | None:
-    """Returns the time of eager calls over that of `control`, further eager calls. Without measurement errors it is 1.
+    """Returns the time of eager calls over that of further eager calls, `control`. Without errors the ratio is 1.
 
-    - A control block has `calls` calls of `control`. One follows the timing's first block, and then every `apart`-th.
-    - It is compared with the eager calls around it: the last ones of the block before, the first ones of the block
-      behind.
+    - `calls`: the number of calls in a control block.
+    - `apart`: a control block follows the first block of the timing, and then every `apart`-th block.
+    - A control block is compared with its neighbours: the last eager calls before it, the first eager calls after it.
     - Returns None for fewer than two control blocks.
     """
     around = _split_blocks(eager[calls // 2 :], calls)[::apart].ravel()
@@ -100,7 +102,7 @@ def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, 
 
 
 def paired_seconds(slow: Times, fast: Times) -> tuple[float, float]:
-    """Returns the seconds of one call of `slow` and of `fast`. The times at one index are a pair of `side_by_side`.
+    """Returns the seconds of one call of `slow` and of `fast`. Times with the same index are a pair of `side_by_side`.
 
     Both are geometric means over the pairs that `paired_ratio` keeps. Their quotient is the ratio of `paired_ratio`.
     """
@@ -120,12 +122,12 @@ class PooledEstimate(Interval):
 
 
 def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float) -> PooledEstimate:
-    """Returns the ratio pooled from at least one process, with an interval that includes the spread between processes.
+    """Returns the ratio pooled over at least one process. Its interval includes the spread between processes.
 
     - `deviation`: the spread that other runs showed, as the standard deviation of the logarithm of the ratio.
     - `freedom`: the degrees of freedom of `deviation`; infinite if `deviation` is exact.
-    - The variance between `processes` is DerSimonian and Laird's (1986). It is averaged with the square of
-      `deviation`, weighted by degrees of freedom: Smyth's moderated variance (2004).
+    - The variance between `processes` is DerSimonian and Laird's (1986). It is averaged with the square of `deviation`,
+      weighted by degrees of freedom: Smyth's moderated variance (2004).
     - The weight of a process is the inverse of its variance, so a noisy process counts little.
     """
     logs = np.log([process.ratio for process in processes])
@@ -145,7 +147,10 @@ def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float)
 
 
 def _variance_between(logs: np.ndarray, within: np.ndarray) -> float:
-    """Returns the variance of `logs` between processes, without the variance `within` each process; at least 0."""
+    """Returns the variance of `logs` that comes from differences between processes; at least 0.
+
+    `within`: the variance of each process's own estimate, which is subtracted.
+    """
     weights = 1 / np.maximum(within, 1e-12)
     scale = weights.sum() - (weights**2).sum() / weights.sum()
     if len(logs) < 2 or scale <= 0:
@@ -157,15 +162,17 @@ def _variance_between(logs: np.ndarray, within: np.ndarray) -> float:
 def moderated_variance(now: float, freedom: float, before: float, freedom_before: float) -> float:
     """Returns the mean of two variances, weighted by their degrees of freedom: Smyth's moderated variance (2004).
 
-    `now` is what was measured now, and `before` what was known before: few measurements hardly move it.
+    `now`: from the measurements made now. `before`: known before them. If `now` rests on few measurements, the result
+    stays close to `before`.
     """
     return (freedom * now + freedom_before * before) / (freedom + freedom_before)
 
 
 def spread_between(groups: Sequence[Sequence[Interval]]) -> float:
-    """Returns the standard deviation of the logarithm of the ratio between reruns, pooled over `groups` of reruns.
+    """Returns how far ratios differ between reruns: the standard deviation of their logarithm, pooled over `groups`.
 
-    The mean variance within a run, from its 95 % interval, is subtracted. At least one group needs two runs.
+    Each group has the reruns of one run. The mean variance within a run, from its 95 % interval, is subtracted. At
+    least one group needs two runs.
     """
     squares = sum(np.var(np.log([run.ratio for run in group])) * len(group) for group in groups)
     freedom = sum(len(group) - 1 for group in groups)
@@ -174,11 +181,12 @@ def spread_between(groups: Sequence[Sequence[Interval]]) -> float:
 
 
 def unpaired_ratio(slow: Sequence[float], fast: Sequence[float], within: Sequence[Interval]) -> Interval:
-    """Returns how many times longer `slow` takes than `fast`, which other processes timed, one value for each.
+    """Returns how many times longer `slow` takes than `fast`. Each value is the time that one process measured.
 
-    - The geometric means are compared. At least two processes of `slow` tell how much processes differ, and those of
-      `fast` are taken to differ as much: Student's t with the degrees of freedom of `slow`.
-    - `within` are intervals of the processes of `fast`, whose widths stand for the error within a process.
+    - No process measured both. The geometric means are compared.
+    - At least two processes of `slow` are needed to tell how much processes differ. Those of `fast` are assumed to
+      differ as much. The interval uses Student's t with the degrees of freedom of `slow`.
+    - `within`: an interval for each process of `fast`. Its width stands for the error within the process.
     """
     above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
     between = float(above.std(ddof=1)) * math.sqrt(1 / len(above) + 1 / len(below)) * t_quantile(len(above) - 1)
@@ -191,7 +199,7 @@ def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = No
 
 
 def mean_ratio(slow: Sequence[float], fast: Sequence[float]) -> Interval:
-    """Returns the ratio of two plain means, as in the Transformers guide, with an interval by the delta method.
+    """Returns the ratio of two plain means, as in the Transformers guide. The interval is by the delta method.
 
     The interval is right only for independent calls on a machine that does not drift between `slow` and `fast`.
     """
@@ -204,18 +212,19 @@ def _interval(mean: float, half_width: float) -> Interval:
 
 
 def _log_error(ratio: Interval) -> float:
-    """Returns the standard error of the logarithm of the ratio, if it is normal."""
+    """Returns the standard error of the ratio's logarithm, which is taken to be normal. It follows from the interval.
+    """
     return math.log(ratio.high / ratio.low) / 2 / t_quantile(math.inf)
 
 
 def _kept_indices(values: np.ndarray) -> np.ndarray:
-    """Returns the indices of `values`, sorted by value, without the lowest and the highest tenth."""
+    """Returns the indices of `values` that are left without the lowest and the highest tenth, sorted by value."""
     cut = int(len(values) * TRIMMED)
     return np.argsort(values, kind="stable")[cut : len(values) - cut]
 
 
 def _trimmed_mean(values: np.ndarray) -> tuple[float, float, float]:
-    """Returns the mean without the lowest and the highest tenth, its standard error, and its degrees of freedom."""
+    """Returns the mean of `values` without the lowest and highest tenth, its standard error and degrees of freedom."""
     kept = values[_kept_indices(values)]
     winsorised = np.clip(values, kept[0], kept[-1])
     error = float(winsorised.std(ddof=1)) * math.sqrt(len(values)) / len(kept)
@@ -223,14 +232,20 @@ def _trimmed_mean(values: np.ndarray) -> tuple[float, float, float]:
 
 
 def t_quantile(freedom: float) -> float:
-    """Returns half a 95 % interval, in standard errors: the 97.5 % quantile of Student's t for degrees of `freedom`."""
+    """Returns half the width of a 95 % interval, in standard errors: the 97.5 % quantile of Student's t.
+
+    `freedom`: the degrees of freedom.
+    """
     from scipy.special import stdtrit  # 0.1 s, which commands without a figure should not take
 
     return float(stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2))
 
 
 def noise_floor(control: Interval | None) -> float:
-    """Returns how far two series of eager calls differed: 0.004 is 0.4 %. `control` is their ratio; None gives 0."""
+    """Returns the noise floor: how far two series of eager calls differed. 0.004 is 0.4 %.
+
+    `control`: the ratio of the two series; None gives 0.
+    """
     return 0.0 if control is None else max(control.ratio, 1 / control.ratio) - 1
 
 
@@ -246,9 +261,9 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
     """Returns the ratio with a widened interval, and the verdict. All verdicts of the project come from this rule.
 
     - `questions`: how many ratios are judged together. The interval is wider for more than one (Bonferroni).
-    - `floor`: how far two series of eager calls differed, 0.01 for 1 %. The interval reaches that far at least.
+    - `floor`: the noise floor, 0.01 for 1 %. The interval extends at least this far to either side of the ratio.
     - `taken`: whether other programs used cores. Both ends of the interval then move out by the factor `TAKEN_FACTOR`.
-    - 'faster' and 'slower': the interval leaves out 1, and the ratio is more than 1 % away from 1.
+    - 'faster' and 'slower': the interval does not contain 1, and the ratio is more than 1 % away from 1.
     - 'same': the 90 % interval lies within 3 % of 1 (an equivalence test). This interval is widened for `questions`,
       not for `floor`. If `taken`, the verdict is never 'same'.
     - 'unsure': otherwise. The interval then contains 1.
@@ -270,34 +285,35 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
 
 @dataclass(frozen=True)
 class Measured(Interval):
-    """A ratio as it was measured, with all that `compare` needs to judge it once something is asked."""
+    """A measured ratio without a verdict, and what `compare` needs to know about it for a verdict."""
 
     floor: float = 0.0
     taken: bool = False
     """Whether other programs used cores while any of its times were measured."""
 
     def judge(self, questions: int = 1) -> Difference:
-        """Returns the verdict, where `questions` ratios are judged together. See `compare`."""
+        """Returns the verdict on this ratio by `compare`. `questions`: how many ratios are judged together."""
         return compare(self, self.floor, self.taken, questions)
 
     def over(self, other: "Measured") -> "Measured":
-        """Returns this ratio over another one of other processes, not yet judged.
+        """Divides this ratio by `other`, which other processes measured. The result has no verdict yet.
 
-        The floors are independent errors, so their squares add up. The factor for taken cores counts once, also for two
-        such ratios: `benchmarks/taken_cores.py` found errors of 0.60 to 1.01, and the quotient of two is within 1.68.
+        Noise floors are independent errors, so their squares add. The factor for taken cores is applied once even if
+        both need it: `benchmarks/taken_cores.py` found errors of 0.60 to 1.01, so a quotient of two is off by at most
+        1.68.
         """
         both = quotient(self, other)
         floor = math.expm1(math.hypot(math.log1p(self.floor), math.log1p(other.floor)))
         return Measured(both.ratio, both.low, both.high, floor, self.taken or other.taken)
 
     def around(self, ratio: float) -> "Measured":
-        """Returns another ratio whose error is that of this one."""
+        """Returns `ratio` with the relative errors of this ratio."""
         moved = ratio / self.ratio
         return Measured(ratio, self.low * moved, self.high * moved, self.floor, self.taken)
 
 
 def _widen(ratio: Interval, questions: int) -> Interval:
-    """Returns the ratio with an interval of confidence 1 - 5 % / `questions`, if logarithms of ratios are normal."""
+    """Returns the ratio with an interval of confidence 1 - 5 % / `questions`. Its logarithm is taken to be normal."""
     quantile = NormalDist().inv_cdf
     wider = quantile(1 - (1 - CONFIDENCE) / 2 / questions) / quantile((1 + CONFIDENCE) / 2)
     low, high = (ratio.ratio * (end / ratio.ratio) ** wider for end in (ratio.low, ratio.high))
@@ -305,10 +321,10 @@ def _widen(ratio: Interval, questions: int) -> Interval:
 
 
 def quotient(first: Interval, second: Interval) -> Interval:
-    """Returns `first` over `second` for two independent ratios.
+    """Returns `first` divided by `second`, for two independent ratios.
 
-    The interval is that of Zou and Donner (2008): how far each ratio reaches on either side, on the logarithmic scale,
-    is squared and added. If `second` reaches down to 0, the quotient reaches up to infinity.
+    The interval is that of Zou and Donner (2008): on the logarithmic scale, the distances from the two ratios to the
+    ends of their intervals are squared and added. If `second` reaches down to 0, the quotient reaches up to infinity.
     """
     below = math.hypot(math.log(first.ratio / first.low), math.log(second.high / second.ratio))
     reach = math.log(second.ratio / second.low) if second.low > 0 else math.inf
@@ -319,7 +335,7 @@ def quotient(first: Interval, second: Interval) -> Interval:
 
 @dataclass(frozen=True)
 class Duration:
-    """Seconds, with their 95 % interval."""
+    """A time in seconds, with its 95 % interval."""
 
     seconds: float
     low: float
@@ -327,9 +343,9 @@ class Duration:
 
 
 def pooled_duration(runs: Sequence[float], deviation: float, freedom: float) -> Duration:
-    """Returns the geometric mean of the seconds of at least one run, with an interval that holds for a rerun.
+    """Returns the geometric mean of the seconds in `runs`, at least one, with an interval that holds for a rerun.
 
-    `runs`: one duration of each process, taken as exact. `deviation` and `freedom`: see `rerun_ratio`.
+    `runs`: the time that each process measured, taken as exact. `deviation` and `freedom`: see `rerun_ratio`.
     """
     pooled = rerun_ratio([Interval(seconds, seconds, seconds) for seconds in runs], deviation, freedom)
     return Duration(pooled.ratio, pooled.low, pooled.high)
@@ -338,7 +354,8 @@ def pooled_duration(runs: Sequence[float], deviation: float, freedom: float) -> 
 def difference(first: Duration, second: Duration) -> Duration:
     """Returns `first` minus `second` for two independent times.
 
-    The interval is that of Zou and Donner (2008): how far each time reaches on either side is squared and added.
+    The interval is that of Zou and Donner (2008): the distances from the two times to the ends of their intervals are
+    squared and added.
     """
     seconds = first.seconds - second.seconds
     below = _both(first.seconds - first.low, second.high - second.seconds)
@@ -347,7 +364,7 @@ def difference(first: Duration, second: Duration) -> Duration:
 
 
 def total(first: Duration, calls: float, each: Duration) -> Duration:
-    """Returns the time of a first call and of `calls` further ones, with the interval of `difference`."""
+    """Returns the time of a first call and `calls` further calls. The interval is made as in `difference`."""
     seconds = first.seconds + calls * each.seconds
     below = _both(first.seconds - first.low, calls * (each.seconds - each.low))
     above = _both(first.high - first.seconds, calls * (each.high - each.seconds))
@@ -360,10 +377,10 @@ def _both(one: float, other: float) -> float:
 
 
 def calls_to_pay(cost: Duration, saved: Duration) -> tuple[int | None, int | None, int | None]:
-    """Returns after how many calls compiling has paid for itself: the estimate, the fewest and the most. None: never.
+    """Returns after how many calls compiling has paid for itself: (estimate, fewest, most). None: never.
 
-    `cost` is the first call, `saved` the time that each call saves. For numbers of calls in the range, the interval of
-    the `difference` between all that they save and `cost` contains 0 (Donner and Zou, 2012).
+    `cost`: of the first call. `saved`: the time that each call saves. From the fewest to the most calls, the interval
+    of the total saving minus `cost` contains 0 (Donner and Zou, 2012).
     """
     if saved.high <= 0:
         return None, None, None
