@@ -86,6 +86,5 @@ def limits_from(environment: Mapping[str, str]) -> Limits:
 
 @cache
 def current() -> Limits:
-    """Returns the limits of this process; only the first call reads the environment. Raises BadInput as `limits_from`.
-    """
+    """Returns the limits of this process. Only the first call reads the environment. Raises as `limits_from`."""
     return limits_from(os.environ)

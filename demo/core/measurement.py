@@ -195,8 +195,7 @@ class CompileCost:
 
     @property
     def model_seconds(self) -> float:
-        """`first_call_seconds` without inductor's instruction probe, which depends on the machine and not on the model.
-        """
+        """`first_call_seconds` without inductor's instruction probe, whose time does not depend on the model."""
         return self.first_call_seconds - self.parts.get("instruction probe", 0.0)
 
 

@@ -292,8 +292,7 @@ class RunSpec:
 
     @property
     def cached(self) -> bool:
-        """Whether inductor can cache what it compiles for this spec: neither a package nor, on a CPU, frozen weights.
-        """
+        """Whether inductor can cache what it compiles for this spec: no package and, on a CPU, no frozen weights."""
         return self.compiler == "jit" and (not self.freezing or self.device == "cuda")
 
     def departures(self) -> OptionValues:

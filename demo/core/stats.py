@@ -212,8 +212,7 @@ def _interval(mean: float, half_width: float) -> Interval:
 
 
 def _log_error(ratio: Interval) -> float:
-    """Returns the standard error of the ratio's logarithm, which is taken to be normal. It follows from the interval.
-    """
+    """Returns the standard error of the ratio's logarithm, taken as normal, from the interval's two ends."""
     return math.log(ratio.high / ratio.low) / 2 / t_quantile(math.inf)
 
 
