@@ -214,13 +214,13 @@ def test_every_column_that_the_page_explains_is_exported() -> None:
 
 
 def test_the_table_of_checkpoints_is_the_catalogue() -> None:
-    lines = ["| Checkpoint | Task | Parameters | Input | Licence |", "|---|---|--:|--:|---|"]
+    lines = ["| Checkpoint | Task | Parameters | Input: height × width | Licence |", "|---|---|--:|--:|---|"]
     for checkpoint in catalog.CHECKPOINTS:
         name = f"`{checkpoint.id}`"
         if not checkpoint.bundled:
             name = f"[{name}](https://huggingface.co/{checkpoint.id})"
         height, width = checkpoint.input_size
-        seen = f"{height} × {width}" if (height, width) != catalog.NO_PICTURE else "prompt"
+        seen = f"{height} × {width}" if (height, width) != catalog.NO_PICTURE else "a text prompt"
         count = fmt.parameters(checkpoint.parameters)
         lines.append(f"| {name} | {checkpoint.task} | {count} | {seen} | {checkpoint.licence} |")
     table = "\n".join(lines) + "\n"
