@@ -1,6 +1,6 @@
-"""The code of the process that does one run. Only this package imports torch and transformers.
+"""The code of a worker: the process that does one run. Only this package imports torch and transformers.
 
-The environment variables are set here, before these libraries read them.
+The environment variables are set here, before torch and transformers read them.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""The causes of failures that are recognised, each with its remedy. A remedy stands here only if it was seen to help.
+"""Recognised causes of failures, each with its remedy. A remedy is listed only if it was seen to help.
 
-- A machine on which torch.compile builds no code: `build_remedy` by the words of the error, `switched_off` by the
-  environment. Runs and `doctor` both ask them.
+- A machine on which torch.compile cannot build code: `build_remedy` reads the error, `switched_off` the environment.
+  Runs and the command `doctor` use both.
 - A model that dynamo does not trace: `trace_remedy`.
-- A folder or repository that no model can be loaded from: `of_checkpoint`.
+- A folder or repository from which no model can be loaded: `of_checkpoint`.
 """
 
 import codecs
@@ -84,7 +84,7 @@ def build_remedy(message: str) -> str:
 
 
 def _broken_cxx(message: str) -> str:
-    """Returns what is wrong with the variable CXX, if `message` says that no compiler runs."""
+    """Returns what is wrong with the variable CXX, if `message` says that no compiler runs; else ''."""
     named = os.environ.get("CXX")
     if named is None or not re.search(r"cpp\.cxx|Exec format error|Permission denied", message):
         return ""
@@ -97,7 +97,7 @@ def _broken_cxx(message: str) -> str:
 
 
 def _space_in_a_path(message: str) -> str:
-    """Returns which path has a space, if `message` is a compiler's about a file or library that it does not find."""
+    """Returns which path has a space, if `message` is a compiler's about a file that it does not find; else ''."""
     if not re.search(r"same as output file|cannot find|[Nn]o such file|not found|no input files", message):
         return ""
     if " " in cache_dir():
@@ -114,7 +114,7 @@ def _space_in_a_path(message: str) -> str:
 
 
 def switched_off() -> str:
-    """Returns what switches torch.compile off in this process, and the remedy; '' if nothing does."""
+    """Returns, as sentences, what switches torch.compile off in this process and what to do; '' if nothing does."""
     for variable in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
         if os.environ.get(variable) == "1":
             return f"{variable}=1 switches torch.compile off. Unset it, and start again."
@@ -126,7 +126,7 @@ def switched_off() -> str:
 
 
 def hidden_errors() -> str:
-    """Returns what turns errors of a compile into eager calls in this process; '' if nothing does."""
+    """Returns which setting makes failed compiles run in eager without an error in this process; '' if none does."""
     variable = "TORCHDYNAMO_SUPPRESS_ERRORS"
     set_by = f"{variable}={os.environ[variable]}" if os.environ.get(variable) else "suppress_errors of torch._dynamo"
     return f"{set_by} made eager calls of this error" if torch._dynamo.config.suppress_errors else ""
@@ -171,7 +171,7 @@ OTHER_WEIGHTS = {
 def of_checkpoint(checkpoint: str, damaged: bool) -> tuple[str, str] | None:
     """Returns why a checkpoint failed to load, as (what, remedy), if its files show it; else None.
 
-    `checkpoint`: a folder, or an id of the Hub. `damaged`: whether a file could not be read as what it is.
+    `checkpoint`: a folder, or an id of the Hub. `damaged`: whether the error said that a file's content is invalid.
     """
     folder = Path(checkpoint)
     if catalog.is_folder(checkpoint):
@@ -198,16 +198,16 @@ def of_checkpoint(checkpoint: str, damaged: bool) -> tuple[str, str] | None:
 def pointers(folder: Path, ends: tuple[str, ...] = ("",)) -> str:
     """Returns the names of files in the folder that are Git LFS pointers: 'a.pt, b.pt'; '' if there are none.
 
-    `ends`: only names with one of these ends count.
+    `ends`: only names that end with one of these are looked at.
     """
     files = (file for file in sorted(folder.glob("*")) if file.is_file() and file.name.endswith(ends))
     return fmt.shorten(", ".join(fmt.printable(file.name) for file in files if is_lfs_pointer(file)), 100)
 
 
 def of_file(file: Path, damaged: bool = True) -> tuple[str, str] | None:
-    """Returns why a file is not what its name says, as (what, remedy): ('is empty', 'Download ...'); None if it may be.
+    """Returns why a file cannot be what its name says, as (what, remedy): ('is empty', 'Download ...').
 
-    `damaged`: whether to read JSON, too.
+    Returns None if nothing is wrong with it. `damaged`: whether JSON files are parsed as well.
     """
     if is_lfs_pointer(file):
         return "is a Git LFS pointer, not the file itself", LFS_REMEDY
@@ -228,7 +228,7 @@ def of_file(file: Path, damaged: bool = True) -> tuple[str, str] | None:
 
 
 def of_encoding(file: Path) -> tuple[str, str] | None:
-    """Returns why Python cannot read the text of a source file, as (what, remedy); None if it is UTF-8."""
+    """Returns why Python cannot read a source file, as (what, remedy): UTF-16, or a null byte; None if it can."""
     text = file.read_bytes()
     if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "is in UTF-16", "Save it as UTF-8."
@@ -236,10 +236,10 @@ def of_encoding(file: Path) -> tuple[str, str] | None:
 
 
 def of_files(names: Collection[str], read: Callable[[str], bytes]) -> tuple[str, str] | None:
-    """Returns why no model can be loaded from files, as (what, remedy): ('is an adapter of x/y', 'Merge it ...').
+    """Returns why no model can be loaded from a folder, as (what, remedy): ('is an adapter of x/y', 'Merge it ...').
 
-    `names`: paths of the files, relative to the folder or repository. `read`: returns a small file, or raises. None if
-    the files look right.
+    Returns None if the files look right. `names`: paths of the files, relative to the folder or repository. `read`:
+    returns the content of a small file, given its name, or raises an error.
     """
     kept = "Load it where it was made, and write it with save_pretrained."
     if "adapter_config.json" in names and not any(name in names for name in KEPT_NAMES):
@@ -280,7 +280,7 @@ def _rename_advice(safe: list[str]) -> str:
 
 
 def _entry(read: Callable[[str], bytes], name: str, key: str, default: T) -> T:
-    """Returns an entry of a JSON file; `default` if there is none of its type."""
+    """Returns the entry `key` of the JSON file `name`; `default` if there is no such entry of the type of `default`."""
     try:
         value = json.loads(read(name)).get(key)
     except (OSError, ValueError, AttributeError):

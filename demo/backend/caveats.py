@@ -1,4 +1,4 @@
-"""Finds the caveats of a run: what a reader should know before using its numbers."""
+"""Finds the caveats of a run: what a reader should know before relying on its numbers."""
 
 import platform
 from collections.abc import Iterable, Sequence
@@ -38,10 +38,10 @@ LOW_CLOCK = 0.75
 
 
 def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[Caveat]:
-    """Returns caveats for models that compute nothing in a call: they return what they keep, or compute it later."""
+    """Returns caveats about calls that compute nothing: outputs are stored tensors, or are computed only when read."""
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
-        """Returns each tensor's address and its version, a count that grows when the tensor is written to."""
+        """Returns (address, version) of each tensor. Writing to a tensor raises its version, which is a count."""
         dense = (tensor for tensor in outputs if tensor.layout == torch.strided)
         numbers = [tensor for tensor in dense if tensor.numel()]  # empty ones have no address
         return [(tensor.data_ptr(), tensor.is_inference() or tensor._version) for tensor in numbers]
@@ -61,7 +61,9 @@ def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[C
 
 
 def of_numbers(workload: Workload) -> list[Caveat]:
-    """Returns caveats of numbers with which a CPU is slow: subnormal ones, and a format of 16 bits that it lacks."""
+    """Returns caveats about numbers that slow a CPU down: subnormal ones, and a 16-bit format that it has no fast code
+    for.
+    """
     spec, found = workload.spec, list[Caveat]()
     if workload.device.type != "cpu":
         return found
@@ -75,9 +77,9 @@ def of_numbers(workload: Workload) -> list[Caveat]:
 
 
 def subnormal_shares(workload: Workload) -> str:
-    """Returns where a call meets subnormal numbers: 'weights 25 %, results of its operators 3 %'; '' if nowhere.
+    """Returns the shares of subnormal numbers in a call: 'weights 25 %, results of its operators 3 %'; '' if too few.
 
-    One of them can make a vector instruction of a CPU a hundred times slower. Calls the eager model once.
+    A single subnormal number can make a CPU's vector instruction a hundred times slower. Calls the eager model once.
     """
     model = workload.model
     places = {"weights": tensors([*model.parameters(), *model.buffers()]), "inputs": tensors(workload.batch)}
@@ -91,7 +93,7 @@ def subnormal_shares(workload: Workload) -> str:
 
 
 class _Subnormals(TorchDispatchMode):
-    """Counts the subnormal numbers in the results of the operators that run while it is on."""
+    """Counts the subnormal numbers in the results of all operators that run within its `with` block."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
@@ -107,7 +109,10 @@ class _Subnormals(TorchDispatchMode):
 
 
 def _count_subnormal(group: Iterable[torch.Tensor]) -> np.ndarray:
-    """Returns the numbers of subnormal and of all values in a sample of the tensors that are dense and real."""
+    """Returns two counts over samples of the tensors: subnormal numbers, and all numbers.
+
+    Skipped are tensors that are not dense or not of floating-point numbers.
+    """
     count = np.zeros(2)
     for tensor in group:
         if tensor.layout != torch.strided or tensor.is_nested or not tensor.is_floating_point() or not tensor.numel():
@@ -122,7 +127,7 @@ def _count_subnormal(group: Iterable[torch.Tensor]) -> np.ndarray:
 def of_instructions(device: torch.device) -> list[Caveat]:
     """Returns a caveat if inductor compiled for narrower vectors than torch's own kernels use. Call it after a compile.
 
-    Inductor does so without a word if its test of the processor's instructions fails.
+    Inductor does so without a warning if its test of the processor's vector instructions fails.
     """
     own = torch.backends.cpu.get_cpu_capability()
     if device.type != "cpu" or not torch.compiler.config.cache_key_tag:  # inductor was not asked
@@ -133,10 +138,10 @@ def of_instructions(device: torch.device) -> list[Caveat]:
 
 
 def steady_growth(seconds: Sequence[float]) -> float | None:
-    """Returns by which share calls became slower one by one, such as 0.5; None if they did not.
+    """Returns by which share the calls became slower during the timing, such as 0.5; None if there is no steady growth.
 
-    False alarms in 1,000 simulated timings of 300 calls: none of noise or of one step in the machine's speed, and 63 of
-    a speed that wanders by half. Of 20 calls with one step: 2.
+    False alarms in 1,000 simulated timings of 300 calls: 0 with pure noise, 0 with one sudden change of the machine's
+    speed, 63 with a speed that wanders by half. With 20 calls and one sudden change: 2.
     """
     if len(seconds) < MIN_CALLS:
         return None
@@ -148,7 +153,7 @@ def steady_growth(seconds: Sequence[float]) -> float | None:
 
 
 def of_device(spec: RunSpec, device: torch.device) -> list[Caveat]:
-    """Returns a caveat if inductor leaves out what the mode asks for, silently, because the GPU is too small for it."""
+    """Returns a caveat if the GPU is too small for the mode, a part of which inductor then silently leaves out."""
     if device.type != "cuda" or not spec.mode.startswith("max-autotune"):
         return []
     count = torch.cuda.get_device_properties(device).multi_processor_count
@@ -156,7 +161,7 @@ def of_device(spec: RunSpec, device: torch.device) -> list[Caveat]:
 
 
 def of_timing(result: RunResult) -> list[Caveat]:
-    """Returns caveats about the compile (such as graph breaks), slow compiled calls, and threads without a core."""
+    """Returns caveats about the compile (such as graph breaks), slow compiled calls, and cores taken from the run."""
     compiled = result.compilation
     caveats = [Caveat("often_taken")] if result.oversubscribed else []
     if compiled is not None:
@@ -178,7 +183,7 @@ def of_timing(result: RunResult) -> list[Caveat]:
 
 
 def of_cuda_graphs(result: RunResult) -> list[Caveat]:
-    """Returns a caveat if the mode asks for CUDA graphs, and not all kernels are known to be in them."""
+    """Returns a caveat if the mode asks for CUDA graphs and some kernels are, or may be, launched outside of them."""
     graphs = result.compilation.cuda_graphs if result.compilation is not None else None
     if graphs is None or graphs.state in ("used", "not asked"):
         return []
@@ -186,7 +191,7 @@ def of_cuda_graphs(result: RunResult) -> list[Caveat]:
 
 
 def of_noise(result: RunResult, unsettled: Sequence[str]) -> list[Caveat]:
-    """Returns caveats about noise. `unsettled`: names ("eager", "compiled") whose warm-up times did not settle."""
+    """Returns caveats about noisy times. `unsettled`: "eager" or "compiled", if their warm-up times did not settle."""
     caveats, grown, wide = [], [], []
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
         if side is not None and result.timing_seconds is not None:

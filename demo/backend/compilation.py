@@ -39,7 +39,7 @@ MAX_METRICS = 10_000
 
 @contextlib.contextmanager
 def report_steps(report: Callable[[str], None]) -> Iterator[None]:
-    """Calls `report`, while the `with` body runs, with each compile step that begins, such as "inductor"."""
+    """Calls `report` at the begin of each compile step within the `with` block, with its name, such as "inductor"."""
     original = dynamo.ChromiumEventLogger.log_event_start
 
     def log_event_start(self: dynamo.ChromiumEventLogger, event_name: str, *args: Any, **kwargs: Any) -> None:
@@ -54,11 +54,11 @@ def report_steps(report: Callable[[str], None]) -> Iterator[None]:
 class CompileLog:
     """What torch.compile did since this object was made: graph breaks, recompiles, fallbacks to eager, cache hits.
 
-    Use only the newest object: a new one clears torch's counters, and from then on only it receives graph breaks.
+    Use only the newest object: making it clears torch's counters, and only the newest object receives graph breaks.
     """
 
     def __init__(self, cached: Collection[str] = ()) -> None:
-        """`cached`: names of what the compile cache held before the model's first compiled call."""
+        """`cached`: names of the files that were in the compile cache before the model's first compiled call."""
         counters.clear()
         dynamo.clear_compilation_metrics()
         dynamo.set_compilation_metrics_limit(MAX_METRICS)
@@ -75,14 +75,14 @@ class CompileLog:
                 logger.handlers, logger.propagate = [self._breaks], False
 
     def events(self) -> int:
-        """Returns a count that every compile raises. While it stays the same, nothing is compiled."""
+        """Returns a count that every compile raises. If a call leaves it unchanged, the call compiled nothing."""
         return int(counters["frames"]["total"]) + int(counters["aot_autograd"]["total"])
 
     def first_call_ended(self) -> None:
         """Stores the seconds of each compile step of the first call. Call it before anything else is compiled.
 
-        Torch counts a step with the next one in it: dynamo calls AOTAutograd, which calls inductor, which waits for the
-        C++ or Triton compiler. Here each step excludes the next.
+        The steps are nested: dynamo calls AOTAutograd, which calls inductor, which waits for the C++ or Triton
+        compiler. Torch's time of a step includes the inner steps. Here they are subtracted.
         """
         compiles = get_compilation_metrics()
 
@@ -110,7 +110,7 @@ class CompileLog:
 
     @property
     def recompiles(self) -> tuple[GraphBreak, ...]:
-        """Functions that dynamo compiled again, each with the guard (a condition on its inputs) that failed."""
+        """The functions that dynamo compiled again, each with the failed guard (the condition that no longer held)."""
         compiles = get_compilation_metrics()
         return tuple(
             _place(metrics, _guard(metrics.recompile_reason)) for metrics in compiles if metrics.recompile_reason
@@ -118,20 +118,20 @@ class CompileLog:
 
     @property
     def fallbacks(self) -> tuple[GraphBreak, ...]:
-        """Functions that dynamo left to eager, because it could not compile them or compiled them too often."""
+        """The functions that dynamo runs in eager, because it could not compile them or had compiled them too often."""
         failed = [metrics for metrics in get_compilation_metrics() if metrics.fail_type is not None]
         return tuple(
             dict.fromkeys(_place(metrics, metrics.fail_reason or metrics.fail_type or "") for metrics in failed)
         )
 
     def cost(self, first_call_seconds: float) -> CompileCost:
-        """Returns the seconds of the first call by compile step. "first run" is the time that no step took."""
+        """Returns the seconds of the first call by compile step. "first run" is the time outside of all steps."""
         run = max(0.0, first_call_seconds - sum(self._parts.values()))
         return CompileCost(first_call_seconds, {**self._parts, "first run": run})
 
     @property
     def cache(self) -> Literal["cold", "warm", "off"]:
-        """'warm' if every compiled graph came from the cache on disk, 'off' if no graph was looked up, else 'cold'."""
+        """'warm': every graph came from the cache on disk. 'cold': at least one was compiled. 'off': no lookups."""
         hits, misses = (int(counters["inductor"][f"fxgraph_cache_{what}"]) for what in ("hit", "miss"))
         if hits + misses + int(counters["aot_autograd"]["autograd_cache_hit"]) == 0:
             return "off"
@@ -139,7 +139,7 @@ class CompileLog:
 
     @contextlib.contextmanager
     def record_gpu_kernels(self) -> Iterator[None]:
-        """Records, while the `with` body runs, which kernels of Triton's cache a compile uses. `partly` needs them."""
+        """Records which kernels of Triton's cache are used by compiles within the `with` block. `partly` needs them."""
         original = TritonBundler.put
 
         def put(kernel_hash: str, device: int) -> None:
@@ -151,10 +151,10 @@ class CompileLog:
 
     @property
     def partly(self) -> bool:
-        """Whether the compile cache spared the first call a part of its model's compile, but not all of it.
+        """Whether the first call found a part of its model's compiled code in the compile cache, but not all.
 
-        Only kernels of this model count. What all models share on a CPU (the instruction probe, a precompiled header)
-        may come from the cache in any start.
+        Only kernels of this model count. What all models on a CPU share (the instruction probe, a precompiled header)
+        may come from the cache even at a cold start.
         """
         # Inductor loads a CPU's kernels from 'KEY.main.so'; the probe's libraries are named without 'main'.
         kernels = {f"{key}.main.so" for key in CppPythonBindingsCodeCache.cache}
@@ -219,7 +219,7 @@ def cuda_graph_recordings() -> int:
 
 
 def graph_break(message: str) -> GraphBreak:
-    """Reads dynamo's message of a graph break: its reason, place, hints and number, such as 'GB0059'."""
+    """Parses dynamo's message about a graph break into its reason, place, hints and number, such as 'GB0059'."""
     place, number = _PLACE.search(message), _NUMBER.search(message)
     location = f"{Path(place['file']).name}:{place['line']}" if place else ""
     text = message.partition("\n")[2].partition("Developer debug context:")[0]
@@ -251,7 +251,7 @@ def _place(metrics: CompilationMetrics, reason: str) -> GraphBreak:
 
 
 def reset_compiler() -> None:
-    """Drops all compiled code and the memory of its CUDA graphs, so that the next call compiles anew."""
+    """Drops all compiled code and the memory of its CUDA graphs, so that the next call compiles again."""
     torch._dynamo.reset()
     torch._inductor.cudagraph_trees.reset_cudagraph_trees()
     gc.collect()
@@ -259,6 +259,6 @@ def reset_compiler() -> None:
 
 
 def clone_outputs(outputs: T) -> T:
-    """Returns the outputs with cloned tensors, because the next call of a CUDA graph overwrites the originals."""
+    """Returns the outputs with their tensors cloned, because the next call of a CUDA graph overwrites the originals."""
     cloned: T = torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, outputs)
     return cloned

@@ -1,6 +1,6 @@
-"""Inductor's compile cache on disk: an empty one for a run, and the removal of entries that cannot be used.
+"""Inductor's compile cache on disk: gives a run an empty cache, and removes unusable entries.
 
-A killed process, a full disk or a power cut leaves such entries. Inductor would load them, or fail at each compile.
+A killed process, a full disk or a power cut leaves unusable entries. Inductor would load them, or fail at each compile.
 """
 
 import contextlib
@@ -36,11 +36,11 @@ def use_empty_cache(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> tuple[set[str], int]:
-    """Removes unfinished libraries and damaged JSON from `folder`, inductor's cache.
+    """Removes unfinished libraries and damaged JSON files from `folder`, inductor's cache.
 
     Returns the names of all files that remain and of their folders (Triton names a kernel's folder by its hash), and
-    the number of files removed. A locked library stays, because another process is linking it. Damaged files of other
-    kinds are found when a compile fails: see `heal`.
+    the number of files removed. A locked library stays, because another process is linking it. Damage in other files
+    shows only when a compile fails: see `heal`.
     """
     files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
     removed = 0
@@ -55,7 +55,8 @@ def remove_unfinished(folder: Path) -> tuple[set[str], int]:
 
 
 def _is_whole(file: Path) -> bool:
-    """Returns False for a library (64-bit ELF, Linux) without its section table, and for JSON that cannot be read."""
+    """Returns False for JSON that cannot be parsed, and for a 64-bit ELF library without its section table (on Linux).
+    """
     if file.suffix in (".json", ".best_config"):
         with contextlib.suppress(ValueError):
             return json.loads(file.read_bytes()) is not None
@@ -70,9 +71,10 @@ def _is_whole(file: Path) -> bool:
 
 
 def heal_and_retry(compile_model: Callable[[set[str]], T], folder: Path, tell: Callable[[Caveat], None]) -> T:
-    """Returns what `compile_model` returns. If damaged entries of the compile cache make it fail, calls it once more.
+    """Returns what `compile_model` returns, and calls it a second time if damaged cache entries made it fail.
 
-    `folder`: inductor's cache. `compile_model` gets the names of its files. `tell` gets caveats about what was done.
+    `folder`: inductor's cache. `compile_model` gets the names of the files in the cache. `tell` gets a caveat for each
+    repair of the cache.
     """
     cached, removed = remove_unfinished(folder)
     if removed:
@@ -90,8 +92,10 @@ def heal_and_retry(compile_model: Callable[[set[str]], T], folder: Path, tell: C
 def heal(error: BaseException, folder: Path, cached: Collection[str]) -> Caveat | None:
     """Removes the entries of `folder`, inductor's cache, that a compile's error names. Returns a caveat about it.
 
-    Returns None if none of them was there before (`cached`, names of files): then the cache is not at fault.
-    If an entry cannot be removed, a new, empty folder becomes the compile cache of this process.
+    Returns None if none of these entries was there before the compile: then the cache did not cause the error. If an
+    entry cannot be removed, a new, empty folder becomes the compile cache of this process.
+
+    `cached`: the names of the files that were in the cache before the compile.
     """
     text = "".join(traceback.format_exception(error))
     entries = [file for key in set(_KEY.findall(text)) for file in (folder / key[1:3]).glob(f"{key}*")]

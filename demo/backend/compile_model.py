@@ -1,8 +1,9 @@
 """Compiles a model: whole, layer by layer, with added graph breaks, or ahead of time as a package.
 
-- Layer by layer: equal repeated layers share one compiled graph (PyTorch's recipe of regional compilation).
-- A package is a `.pt2` file of AOTInductor, with a compiled library and the weights. It takes inputs of one size, or
-  every size that torch.export allows if the option `dynamic` is "on".
+- Layer by layer: repeated layers with the same code share one compiled graph (PyTorch's recipe of regional
+  compilation).
+- A package is a `.pt2` file of AOTInductor, with a compiled library and the weights. It accepts inputs of one size;
+  with the option `dynamic` "on", of every size that torch.export allows.
 """
 
 import copy
@@ -45,13 +46,14 @@ def twin(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def repeated_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """Returns the layers that transformers marks as repeated. If they are nested, only the innermost are returned."""
+    """Returns the layers that transformers marks as repeated. If repeated layers are nested, only the innermost count.
+    """
     marked = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     return [layer for layer in marked if not any(other in marked for other in layer.modules() if other is not layer)]
 
 
 def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
-    """Raises BadInput, which names `checkpoint`, for a model with fewer than two repeated layers."""
+    """Raises BadInput if the model has fewer than two repeated layers. The message names `checkpoint`."""
     if len(repeated_layers(model)) < 2:
         raise BadInput(
             f"{checkpoint} has no repeated layers that could be compiled one by one: transformers marks fewer than 2 "
@@ -65,7 +67,7 @@ def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
 def add_breaks(model: torch.nn.Module) -> torch.nn.Module:
     """Returns a copy of the model with a graph break after each part (norm, attention, ...) of each repeated layer.
 
-    A model without repeated layers gets a break after each of its parts, or one at its end if it has none.
+    A model without repeated layers gets a graph break after each of its own parts; without any parts, one at its end.
     """
     broken = twin(model)
     # Breaks only between layers would slow a small model down too little to be seen in the noise.
@@ -76,7 +78,7 @@ def add_breaks(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def _parts(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """Returns the modules that `module` calls: its children, or those of its only child; itself if it has none."""
+    """Returns the children of `module`; of an only child its own parts; [module] if there are no children."""
     lists = torch.nn.ModuleList | torch.nn.ModuleDict  # which are never called themselves
     parts = [
         part for child in module.children() for part in (child.children() if isinstance(child, lists) else [child])
@@ -90,8 +92,9 @@ def _parts(module: torch.nn.Module) -> list[torch.nn.Module]:
 def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, float]:
     """Builds an AOTInductor package of the workload's model in the file `path`. Returns the seconds of its two steps.
 
-    - "export": torch.export captures the model as a graph. "build": inductor compiles it. Raises the steps' errors.
-    - `folder` becomes the compile cache: pass an empty one, so that no earlier build shortens this one.
+    - "export": torch.export captures the model as a graph. "build": inductor compiles the graph. Errors of both are
+      raised.
+    - `folder` becomes the compile cache. Pass an empty folder, so that this build does not reuse an earlier one.
     """
     compile_cache.use_empty_cache(folder)
     if workload.device.type == "cuda" and (toolkit := machine_probe.cuda_toolkit()):
@@ -137,7 +140,7 @@ def _any_size(value: object) -> dict[int, object] | None:
 
 
 def load_package(path: Path) -> Model:
-    """Loads an AOTInductor package and returns its model. Before you call it, import the class of its outputs."""
+    """Loads an AOTInductor package and returns its model. Import the class of its outputs before you call the model."""
     # `torch._inductor.aoti_load_package` would also run the C++ compiler for seconds (pytorch issue 191715).
     # Arguments: path, name of the model, not single-threaded, one runner, the current device (-1).
     loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)

@@ -1,10 +1,10 @@
-"""Finds what an eager call does besides computing its outputs, and undoes it before the next call.
+"""Finds the side effects of an eager call, and undoes them before the next call.
 
-- Whether it draws random numbers on which its outputs depend, also if it seeds the generator itself.
-- Which inputs, and which tensors and numbers of its modules, it changes.
-- Whether it computes anything: its outputs may be copies of kept tensors, or tensors that compute only when read.
+- Whether it draws random numbers that change its outputs, even if it seeds the generator itself.
+- Which inputs it changes, and which tensors and numbers of its modules.
+- Whether it computes anything: its outputs may be copies of stored tensors, or tensors that compute only when read.
 
-Not covered: state outside of modules and inputs, random numbers of the system.
+Not covered: state outside of modules and inputs, and the operating system's random numbers.
 """
 
 import gc
@@ -57,7 +57,7 @@ class Effects:
 
     @property
     def changes(self) -> str:
-        """Returns 'input x', 'input x and its own norm.running_mean'; '' if the call changes nothing."""
+        """Returns what the call changes: 'input x', 'input x and its own norm.running_mean'; '' for nothing."""
         parts = [f"input {', '.join(self.inputs)}"] if self.inputs else []
         if self.state:
             more = f" and {len(self.state) - 3} more" if len(self.state) > 3 else ""
@@ -67,7 +67,7 @@ class Effects:
 
 @dataclass(frozen=True)
 class Slot:
-    """A place in an input or a module, with what it held before a call."""
+    """A place in an input or a module, such as an attribute or an entry of a list, with its value before a call."""
 
     container: Any
     """A dict, list, deque or tuple; `container[key]` is the place."""
@@ -107,7 +107,7 @@ class Slot:
 
 
 class Restorer:
-    """Gives each call back what an earlier one changed: inputs, and state of the model's modules."""
+    """Restores, before each call, the inputs and the modules' state that earlier calls changed."""
 
     def __init__(self, batch: dict[str, object]) -> None:
         self.batch = batch
@@ -138,16 +138,16 @@ class Restorer:
         self._state = slots
 
     def forget(self) -> None:
-        """Drops all copies, which would count as the model's memory."""
+        """Drops all stored copies, because their memory would be counted as the model's."""
         self._inputs, self._state, self.needed = [], [], False
 
 
 def observe(model: torch.nn.Module, restorer: Restorer, call: Callable[[], object]) -> Effects:
-    """Calls an eager model once, or twice if it draws random numbers. Returns what its calls change.
+    """Calls an eager model once, or twice if it draws random numbers. Returns its side effects.
 
-    - `call`: one eager call with `restorer.batch`. There must have been one before, because a first call fills caches.
-    - Afterwards inputs and modules are as the last call found them, and `restorer.needed` says whether further calls
-      need that, too.
+    - `call`: makes one eager call with `restorer.batch`. It must have been called before: a first call fills caches.
+    - Afterwards, inputs and modules have the state from before the last call. `restorer.needed` says whether further
+      calls need to be preceded by `restorer.restore`.
     """
     inputs = restorer.changed_inputs()
     restorer.needed = bool(inputs)
@@ -174,7 +174,7 @@ def observe(model: torch.nn.Module, restorer: Restorer, call: Callable[[], objec
 
 
 def compute_when_read(outputs: object) -> str:
-    """Returns the name of the class of an output that computes its numbers only when they are read; '' if none does."""
+    """Returns the class name of an output that computes its numbers only when they are read; '' if there is none."""
     leaves = pytree.tree_leaves(outputs)
     if not tensors(outputs) and (later := [leaf for leaf in leaves if isinstance(leaf, COMPUTED_LATER)]):
         return type(later[0]).__name__
@@ -191,7 +191,10 @@ def compute_when_read(outputs: object) -> str:
 def _trace_call(
     model: torch.nn.Module, call: Callable[[], object], seed: int, inputs: object
 ) -> tuple[list[torch.Tensor], "_Trace"]:
-    """Calls under a `_Trace`, with all random generators seeded by `seed`, whatever seeds the model sets itself."""
+    """Returns clones of the outputs of a call, and the `_Trace` under which it ran.
+
+    All random generators are seeded by `seed`, even those that the model seeds itself.
+    """
     generators, trace = _generators(model), _Trace(seed, _strided_tensors(inputs))
     seed_random, seed_numpy, default_rng = random.seed, np.random.seed, np.random.default_rng
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
@@ -230,12 +233,13 @@ def _trace_call(
 
 
 class _Trace(TorchDispatchMode):
-    """Watches the operators of a call: whether one draws random numbers, and what the outputs are made of."""
+    """Watches the operators of a call: does one draw random numbers, and are the outputs copies of stored tensors?"""
 
     def __init__(self, seed: int, inputs: Iterable[torch.Tensor]) -> None:
-        """Each drawing operator draws from a generator that is seeded just before, by `seed` plus a count of draws.
+        """Before each operator that draws random numbers, its generator is seeded with `seed` plus a count of draws.
 
-        Without the count a model that draws until a number fits would draw the same ones for ever.
+        Without the count, a model that draws until a number fits would draw the same number for ever. `inputs`: the
+        tensors of the batch; outputs copied from them do not count as copies.
         """
         super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.seeds = count(seed)
@@ -278,13 +282,13 @@ class _Trace(TorchDispatchMode):
             self._origins[tensor.untyped_storage().data_ptr()] = origin
 
     def copied(self, outputs: object) -> bool:
-        """Returns whether all `outputs`, clones of what the call returned, are copies of tensors that still exist."""
+        """Returns whether all `outputs` (clones of the call's outputs) are copies of tensors that existed before."""
         origins = {self._origins.get(tensor.untyped_storage().data_ptr(), 0) for tensor in _strided_tensors(outputs)}
         return bool(origins) and 0 not in origins and origins <= live_storages().keys()
 
 
 def growth_per_call(call: Callable[[], object]) -> int:
-    """Returns by how many bytes each of two further calls raises the memory that living tensors hold; 0 for none."""
+    """Returns by how many bytes each further call raises the memory of all living tensors; 0 if it does not grow."""
     sizes = []
     gc.freeze()  # objects from before are not looked through again
     try:
@@ -298,7 +302,7 @@ def growth_per_call(call: Callable[[], object]) -> int:
 
 
 def live_storages() -> dict[int, int]:
-    """Returns the bytes of each storage that a tensor in this process holds, by the storage's address."""
+    """Returns the address and the bytes of each storage that a tensor in this process uses."""
     alive = (tensor for tensor in gc.get_objects() if issubclass(type(tensor), torch.Tensor))
     storages = [
         tensor.untyped_storage() for tensor in alive if tensor.layout == torch.strided and type(tensor) in PLAIN
@@ -307,7 +311,7 @@ def live_storages() -> dict[int, int]:
 
 
 def _slots(model: torch.nn.Module) -> Iterator[Slot]:
-    """Yields the buffers of a model, and what its modules keep in other attributes."""
+    """Yields a slot for each buffer of a model, and for each attribute that its modules' own code has added."""
     own = vars(torch.nn.Module()).keys()
     seen: set[int] = set()
     for prefix, module in model.named_modules():
@@ -321,9 +325,9 @@ def _slots(model: torch.nn.Module) -> Iterator[Slot]:
 
 
 def _places_of(value: object, name: str, seen: set[int] | None = None, depth: int = 1) -> Iterator[Slot]:
-    """Yields the places within a list, dict or plain object called `name`, down to `DEPTH`; nothing for other values.
+    """Yields a slot for each element of a list, dict or plain object called `name`, down to `DEPTH` levels.
 
-    `seen`: ids of the containers that were searched before, which this adds to.
+    Other values give nothing. `seen`: ids of containers that were searched before; this call adds to it.
     """
     seen = set() if seen is None else seen
     plain = hasattr(value, "__dict__") and not callable(value) and not isinstance(value, SEARCHED_ELSEWHERE)
@@ -344,10 +348,9 @@ def _weight_places(model: torch.nn.Module, names: list[str]) -> Iterator[tuple[o
 
 
 def _generators(model: torch.nn.Module) -> list[object]:
-    """Returns the random number generators that the model may use.
-
-    They are Python's and NumPy's global ones, those in attributes of its modules, and those in global variables of the
-    Python files that define these modules."""
+    """Returns the random number generators that the model may use: the global ones of Python and NumPy, those in
+    attributes of its modules, and those in global variables of the Python files that define these modules.
+    """
     candidates: list[object] = [random._inst, np.random.mtrand._rand]
     for module in model.modules():
         candidates += vars(module).values()
@@ -364,7 +367,7 @@ def _torch_generators(own: object) -> list[torch.Generator]:
 
 
 def tensors(nested: object) -> list[torch.Tensor]:
-    """Returns every tensor in nested containers and dataclasses in a fixed order, a sparse one as a dense copy."""
+    """Returns every tensor in nested containers and dataclasses, in a fixed order. Sparse ones become dense copies."""
     found: list[torch.Tensor] = []
     for leaf in pytree.tree_leaves(nested):
         if isinstance(leaf, torch.Tensor):
@@ -380,7 +383,7 @@ def _strided_tensors(nested: object) -> list[torch.Tensor]:
 
 
 def _same(one: object, other: object) -> bool:
-    """Returns whether two values hold the same numbers; True for objects that cannot be compared."""
+    """Returns whether two values hold the same numbers. Objects that cannot be compared count as the same."""
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         return one is other or (one.dtype == other.dtype and _equal(one, other))
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
@@ -395,7 +398,7 @@ def _same(one: object, other: object) -> bool:
 
 
 def _elements(value: object) -> dict[object, object] | tuple[object, ...] | None:
-    """Returns a shallow copy of a list, deque, dict or tuple; None for another value."""
+    """Returns a shallow copy: a dict for a dict, a tuple for a list, deque or tuple; None for any other value."""
     if isinstance(value, dict):
         return dict(value)
     return tuple(value) if isinstance(value, list | deque | tuple) else None
@@ -417,7 +420,7 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _mark(weight: torch.Tensor) -> tuple[object, ...]:
-    """Returns marks that change when the weight is written to, also through `.data`, or replaced."""
+    """Returns values that change if the weight is replaced or written to, even through `.data`."""
     total = ""
     with suppress(RuntimeError), torch.no_grad():  # no sums of this format
         total = str(weight.sum().item())

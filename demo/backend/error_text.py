@@ -1,4 +1,4 @@
-"""Says in one line what an error of torch, of a compiler or of a child process is about."""
+"""Summarises an error of torch, of a compiler or of a child process in one line."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ _RAISED = re.compile(r"(?s:Traceback \(most recent.*?^)([\w.]+(?:Error|Exception
 def first_line(error: BaseException) -> str:
     """Returns one line of at most 400 characters that says what failed.
 
-    - From a compiler's output: the first error. From a child process's traceback: the exception at its end.
+    - From a compiler's output: its first error. From a child process's traceback: the exception at its end.
     - From other messages: the first two lines that are not advice on debugging. Without a message: the error's type.
     """
     text, advice = str(error), ("Set TORCH", "You can suppress", "import torch", "torch._dynamo")

@@ -89,7 +89,7 @@ def _remedy(phase: str, spec: RunSpec, error: BaseException, text: str) -> tuple
 
 
 def _cannot_be_it(error: BaseException, halves: bool) -> set[str]:
-    """Returns the options that did not cause the failed compile. `halves`: whether a 16-bit number format may have."""
+    """Returns the options that cannot have caused the failed compile. `halves`: whether a 16-bit format may have."""
     others = set() if halves else {"dtype"}
     if isinstance(error, Unsupported | UserError):  # with fullgraph also for what breaks a graph without it
         return others | NOT_TRACED
@@ -98,7 +98,7 @@ def _cannot_be_it(error: BaseException, halves: bool) -> set[str]:
 
 
 def _half_format(spec: RunSpec) -> str:
-    """Returns the format with half the bytes in which the run's device is about as fast as in float32; '' for none."""
+    """Returns a 16-bit number format that is about as fast as float32 on the run's device; '' if there is none."""
     if spec.device != "cpu":
         return "float16"  # every GPU computes in it
     with contextlib.suppress(RuntimeError, MemoryError):
@@ -107,9 +107,9 @@ def _half_format(spec: RunSpec) -> str:
 
 
 def nothing_done(said: Sequence[Caveat], fallbacks: Sequence[GraphBreak]) -> Failure:
-    """Returns the failure of a run in which nothing was compiled or computed.
+    """Returns the failure of a run in which nothing was compiled, or nothing was computed.
 
-    `said`: the caveats that say so. `fallbacks`: what dynamo left to eager, and why.
+    `said`: the caveats that report it. `fallbacks`: the functions that dynamo left to eager, and why.
     """
     # What computes nothing has no graph either.
     first = next((caveat for caveat in said if caveat.key != "no_graph"), said[0])
@@ -136,7 +136,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class CannotLoad(BadInput):
-    """A checkpoint cannot be loaded now, because of the Hub, a login or a file. The run ends with `failure`."""
+    """A checkpoint cannot be loaded now, because of the Hub, a login or a file. `failure` becomes the run's failure."""
 
     def __init__(self, what: str, remedy: str, **change: object) -> None:
         super().__init__(f"{what} {remedy}")
@@ -144,13 +144,13 @@ class CannotLoad(BadInput):
 
 
 def short_name(checkpoint: str) -> str:
-    """Returns the checkpoint's name for messages: if it is a folder, only the last part, to reveal no path."""
+    """Returns the checkpoint's name for messages. Of a folder it is the last part, so that no path is revealed."""
     return Path(checkpoint).name if catalog.is_folder(checkpoint) else checkpoint
 
 
 @contextlib.contextmanager
 def loading_errors_as_bad_input(checkpoint: str) -> Iterator[None]:
-    """Turns any exception from loading a checkpoint into a BadInput, unless memory ran out."""
+    """Turns every exception in the `with` block, which loads a checkpoint, into BadInput, unless memory ran out."""
     try:
         yield
     except Exception as error:
@@ -160,7 +160,7 @@ def loading_errors_as_bad_input(checkpoint: str) -> Iterator[None]:
 
 
 def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
-    """Returns the error to raise after a checkpoint failed to load: CannotLoad if it may load later or elsewhere."""
+    """Returns the error to raise after a checkpoint failed to load: CannotLoad if it may load later, else BadInput."""
     name, entry, chain = short_name(checkpoint), catalog.find(checkpoint), list(_causes(error))
     if "attention implementation" in str(error):
         return BadInput(f"{name} does not have the attention implementation that was asked for. Choose auto or eager.")
@@ -185,7 +185,7 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
 
 
 def hub_refusal(name: str, error: hub_errors.HfHubHTTPError) -> tuple[str, str]:
-    """Returns (what, remedy) for the Hub's answer with an error; the remedy is a clause, and '' if none is known."""
+    """Returns (what, remedy) for an error that the Hub answered with. The remedy is a clause; '' if none is known."""
     status, message = error.response.status_code, fmt.printable(error.server_message or "")
     if isinstance(error, hub_errors.GatedRepoError):
         return f"{name} is gated on the Hub.", f"Accept its licence at https://huggingface.co/{name} and {LOGIN}"
@@ -202,7 +202,7 @@ def hub_refusal(name: str, error: hub_errors.HfHubHTTPError) -> tuple[str, str]:
 
 
 def _is_no_answer(error: BaseException) -> bool:
-    """Returns whether the Hub did not answer. An answer that says no, as for a missing file, does not count."""
+    """Returns whether the error means that the Hub did not answer. Error messages that the Hub sent do not count."""
     of_client = type(error).__module__.startswith("http") and getattr(error, "response", None) is None
     return isinstance(error, NO_ANSWER) or of_client
 

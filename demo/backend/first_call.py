@@ -1,10 +1,10 @@
-"""Times the first compiled call in a new process: what a restarted server waits for.
+"""Times the first compiled call in a new process: how long a restarted server waits for it.
 
-Before, a run has filled the compile cache or built an AOTInductor package. Not timed: importing torch, loading the
-eager model and the GPU's libraries, and inductor's instruction probe. The system still has the files in memory, so the
-time of a disk is not included.
+An earlier process has filled the compile cache or built an AOTInductor package. Not timed: importing torch, loading the
+eager model and the GPU's libraries, and inductor's instruction probe. The operating system still has the files in
+memory, so reading them from disk is not included.
 
-The process reads the arguments of `measure_first_call` as a line of JSON, and prints what that returns.
+The process reads the arguments of `measure_first_call` as a line of JSON, and prints its result.
 """
 
 import json
@@ -26,10 +26,12 @@ TIMEOUT_SECONDS = 600.0
 
 
 def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | None) -> CompileCost:
-    """Times the first compiled call in a new process: from the file `package`, or from the compile cache if it is None.
+    """Times the first compiled call in a new process.
 
-    `input_file`: the picture; None for a model that sees none. Raises RuntimeError if the process fails or does not
-    find its graphs in the cache, and TimeoutExpired after `TIMEOUT_SECONDS`.
+    - `package`: the file of an AOTInductor package to load; None: the call takes its code from the compile cache.
+    - `input_file`: the picture; None for a model that needs none.
+    - Raises RuntimeError if the process fails or does not find its graphs in the cache, and TimeoutExpired after
+      `TIMEOUT_SECONDS`.
     """
     torch.cuda.empty_cache()  # the other process needs room for a model of its own
     job = json.dumps(codec.plain({"spec": spec, "input_file": input_file, "package": package}))
@@ -45,7 +47,10 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | No
 
 
 def measure_first_call(spec: RunSpec, input_file: Path | None, package: Path | None) -> tuple[CompileCost, str]:
-    """Returns the cost of a first call in this process, and `CompileLog.cache`, or 'warm' if there is a `package`."""
+    """Returns the cost of a first call in this process, and the cache's state, as `CompileLog.cache` gives it.
+
+    For a `package` the state is 'warm'.
+    """
     workload = tasks.load(spec, input_file)
     with torch.no_grad():
         workload.restorer.needed = True  # makes the batch, untimed; each call gets it back, as eager may change it

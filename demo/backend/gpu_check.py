@@ -1,7 +1,7 @@
 """`doctor --gpu`: checks in three ways, without a download, that this program measures correctly on a GPU.
 
-Each check returns a sentence that says what is wrong, or ''. `tests/gpu` checks whole models instead. On an NVIDIA H200
-(torch 2.11, driver 580) all three passed, in 28 s.
+Each check returns a sentence about a problem; '' if there is none. Whole models are checked in `tests/gpu`. On an
+NVIDIA H200 (torch 2.11, driver 580) all three checks passed, in 28 s.
 """
 
 import statistics
@@ -19,7 +19,7 @@ PEAK_BYTES = 256 * 2**20
 
 
 def clocks() -> str:
-    """Returns a problem if CUDA events and the wall clock disagree on copies much longer than a launch; '' if none."""
+    """Returns a problem if CUDA events and the wall clock disagree on the time of long copies; '' if they agree."""
     source = torch.ones(2**27, device=GPU)
     target = torch.empty_like(source)
 
@@ -35,7 +35,7 @@ def clocks() -> str:
 
 
 def replays() -> str:
-    """Returns a problem if the next replay of a CUDA graph changes the clone of its earlier output; '' if none."""
+    """Returns a problem if replaying a CUDA graph changes the clone of its earlier output; '' if it does not."""
     spec = catalog.make_spec(catalog.DEFAULT, mode="reduce-overhead")
     model, log = torch.nn.Linear(64, 64).to(GPU), compilation.CompileLog()
     compiled: Callable[[torch.Tensor], torch.Tensor] = compile_model.apply_compile(model, spec)
@@ -52,7 +52,8 @@ def replays() -> str:
 
 
 def peak() -> str:
-    """Returns a problem if allocating `PEAK_BYTES` in a call does not raise its measured peak as much; '' if none."""
+    """Returns a problem if the measured peak does not grow by about `PEAK_BYTES` when a call allocates them, else ''.
+    """
     before, _ = profiling.peak_memory(lambda: None, GPU)
     after, _ = profiling.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
     if before is None or after is None:
@@ -65,7 +66,7 @@ CHECKS: tuple[Callable[[], str], ...] = (clocks, replays, peak)
 
 
 def main() -> int:
-    """Runs the checks and prints a line for each. Returns the exit code: 1 for a problem, else 0."""
+    """Runs the checks and prints a line for each. Returns the exit code: 1 if there is a problem, else 0."""
     if not machine_probe.usable():
         print(f"Nothing to check: {machine_probe.gpu_problem() or 'this machine has no GPU that torch can use'}.")
         return 0

@@ -1,8 +1,8 @@
-"""Inductor's instruction probe: before the first compile for a CPU, small programs find its vector instructions.
+"""Inductor's instruction probe: before its first compile for a CPU, small programs find out its vector instructions.
 
 - Building the programs takes seconds, once for each machine and compile cache. Later processes only load them.
-- `build` builds them ahead of any run, and measures the compiler with them. A file in the cache keeps both times.
-- `look` is what each process does before it compiles. It also keeps code for other instructions apart in the cache.
+- `build` builds the programs before any run and times the compiler. A file in the cache stores both times.
+- `look` runs the probe in a process before it compiles. Code for other vector instructions is kept apart in the cache.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ SHORTEST = 0.01
 
 @dataclass(frozen=True)
 class Built:
-    """What it took to build the programs."""
+    """How long building the probe's programs took."""
 
     key: str
     """Compiler, torch and processor. With another one the programs are built anew."""
@@ -41,7 +41,7 @@ class Built:
 
 
 def built() -> Built | None:
-    """Returns what it took to build the programs of this compile cache; None if that is not known."""
+    """Returns how long it took to build the programs in this compile cache; None if that is not known."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         found = codec.from_plain(Built, json.loads(Path(cache_dir(), FILE).read_text()))
         return found if found.key == _key() else None
@@ -49,7 +49,7 @@ def built() -> Built | None:
 
 
 def build() -> Built:
-    """Builds the programs unless this compile cache has them. Returns what that took, now or before. Raises OSError."""
+    """Builds the programs unless this compile cache has them. Returns how long building took. Raises OSError."""
     (folder := Path(cache_dir())).mkdir(parents=True, exist_ok=True)
     with FileLock(folder / f"{FILE}.lock"):  # two processes may start together
         if (known := built()) is not None:
@@ -73,7 +73,7 @@ def build() -> Built:
 
 
 def look() -> InstructionProbe:
-    """Finds the vector instructions, and adds them to the cache key of compiled graphs. Returns what that took."""
+    """Finds the vector instructions, and adds them to the cache key of compiled graphs. Returns how long this took."""
     once = build()
     started = time.perf_counter()
     # Without the tag inductor loaded code for AVX-512 under ATEN_CPU_CAPABILITY=avx2, which gave NaN.
@@ -83,7 +83,7 @@ def look() -> InstructionProbe:
 
 
 def separate_instructions() -> None:
-    """Lets the first compile of this process add the vector instructions to the cache key, unless `look` has."""
+    """Makes this process's first compile add the vector instructions to the cache key, unless `look` already has."""
 
     # Never traced: the lock that torch holds meanwhile has no second turn for the compile of this function. A model
     # that calls torch.autograd.grad in its forward waited for ever.
@@ -105,13 +105,13 @@ def _key() -> str:
 
 
 def _compilers_seconds() -> float:
-    """Returns the processor time of all child processes that have ended."""
+    """Returns the processor time of all child processes that have ended: compilers, while the programs are built."""
     times = os.times()
     return times.children_user + times.children_system
 
 
 def _compile_known_program() -> None:
-    """Compiles the probe's longest program once more, only to see how long the compiler takes."""
+    """Compiles the probe's longest program once more, only to find out how long the compiler takes."""
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(exc.CppCompileError):
         (source := Path(folder, "probe.cpp")).write_text(cpu_vec_isa.VecISA._avx_code)
         options = cpp_builder.CppTorchOptions(vec_isa=cpu_vec_isa.pick_vec_isa(), warning_all=False)

@@ -1,8 +1,9 @@
 """Runs a module as a process that ends with its parent: `python -m demo.backend.lifeline FOLDER MODULE [ARGUMENT ...]`.
 
-This process's standard input is a pipe, and the parent holds the pipe's writing end. When that end closes, a watcher
-process kills this process's group and removes FOLDER, which holds its temporary files. Not covered: children that leave
-the group, as with `setsid`. While another process has a copy of the writing end, nothing is killed.
+This process's standard input is a pipe, and its parent holds the pipe's writing end. When that end closes, a watcher
+process kills the process group of this process and removes FOLDER, which holds its temporary files. Not covered:
+children that leave the group, as with `setsid`. If another process also holds the writing end, nothing is killed until
+it closes it.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ def end_with_parent(folder: str) -> None:
 
     - Call it before a thread starts, because it forks.
     - The watcher is a process: a thread cannot run while a library holds the interpreter's lock, nor after a crash.
-    - The watcher closes inherited files except standard input, so that their readers see when this process ends.
+    - The watcher closes inherited files except standard input. Else whoever reads these would wait for the watcher.
     - On Linux, if the watcher is killed, the kernel sends SIGKILL to the group, because a pipe of the watcher closes.
     """
     reading, writing = os.pipe()
