@@ -61,9 +61,7 @@ def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[C
 
 
 def of_numbers(workload: Workload) -> list[Caveat]:
-    """Returns caveats about numbers that slow a CPU down: subnormal ones, and a 16-bit format that it has no fast code
-    for.
-    """
+    """Returns caveats about numbers that slow a CPU down: subnormal ones, or a 16-bit format that is slow on it."""
     spec, found = workload.spec, list[Caveat]()
     if workload.device.type != "cpu":
         return found

@@ -55,8 +55,7 @@ def remove_unfinished(folder: Path) -> tuple[set[str], int]:
 
 
 def _is_whole(file: Path) -> bool:
-    """Returns False for JSON that cannot be parsed, and for a 64-bit ELF library without its section table (on Linux).
-    """
+    """Returns False for JSON that cannot be parsed and, on Linux, for a 64-bit ELF file without its section table."""
     if file.suffix in (".json", ".best_config"):
         with contextlib.suppress(ValueError):
             return json.loads(file.read_bytes()) is not None

@@ -46,8 +46,7 @@ def twin(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def repeated_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """Returns the layers that transformers marks as repeated. If repeated layers are nested, only the innermost count.
-    """
+    """Returns the layers that transformers marks as repeated. Of nested ones only the innermost are returned."""
     marked = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     return [layer for layer in marked if not any(other in marked for other in layer.modules() if other is not layer)]
 

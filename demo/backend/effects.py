@@ -348,8 +348,10 @@ def _weight_places(model: torch.nn.Module, names: list[str]) -> Iterator[tuple[o
 
 
 def _generators(model: torch.nn.Module) -> list[object]:
-    """Returns the random number generators that the model may use: the global ones of Python and NumPy, those in
-    attributes of its modules, and those in global variables of the Python files that define these modules.
+    """Returns the random number generators that the model may use.
+
+    These are the global ones of Python and NumPy, those in attributes of its modules, and those in global variables of
+    the Python files that define these modules.
     """
     candidates: list[object] = [random._inst, np.random.mtrand._rand]
     for module in model.modules():

@@ -52,8 +52,7 @@ def replays() -> str:
 
 
 def peak() -> str:
-    """Returns a problem if the measured peak does not grow by about `PEAK_BYTES` when a call allocates them, else ''.
-    """
+    """Returns a problem if allocating `PEAK_BYTES` does not raise the measured peak by about as much; '' if it does."""
     before, _ = profiling.peak_memory(lambda: None, GPU)
     after, _ = profiling.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
     if before is None or after is None:

@@ -48,7 +48,7 @@ extern "C" const char *version() { return omp_get_max_threads() ? Py_GetVersion(
 
 
 def warm_imports() -> None:
-    """Imports the transformers classes of the bundled checkpoints, so that the first run does not wait for them."""
+    """Imports the transformers classes of the bundled checkpoints in advance, so that the first run need not."""
     models = ("ViTForImageClassification", "SegformerForSemanticSegmentation", "RTDetrForObjectDetection")
     processors = ("ViTImageProcessorPil", "SegformerImageProcessorPil", "RTDetrImageProcessorPil")
     for name in (*models, *processors):
@@ -65,10 +65,10 @@ def seconds_since_start() -> float | None:
 
 
 def usable() -> bool:
-    """Returns whether torch sees a GPU, and was built with code for it.
+    """Returns whether torch sees a GPU and was built with code that this GPU can run.
 
-    - Code for compute capability 8.0 also runs on 8.6, not on 9.0. PTX (portable code) runs on all later capabilities.
-    - If the GPU's capability or the build's is unknown, only `torch.cuda.is_available` decides.
+    - Code for compute capability 8.0 also runs on 8.6, but not on 9.0. PTX (portable code) runs on all later ones.
+    - If the capability of the GPU or of the build is unknown, only `torch.cuda.is_available` decides.
     """
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))
     if gpu is None or not built:
@@ -79,7 +79,7 @@ def usable() -> bool:
 
 
 def gpu_problem() -> str | None:
-    """Returns why torch cannot use this machine's GPU, and what helps; None if it can, or if there is no GPU."""
+    """Returns why torch cannot use this machine's GPU, and what to do; None if torch can, or if there is no GPU."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip()
     if usable() or not visible:  # an empty variable hides the GPUs on purpose
         return None
@@ -97,7 +97,7 @@ def gpu_problem() -> str | None:
 
 
 def ask_nvml(question: Callable[[ModuleType], T]) -> T | None:
-    """Calls `question` with the module pynvml and returns its answer; None without NVML, as in some containers."""
+    """Returns what `question` returns for the module pynvml; None if NVML is missing, as in some containers."""
     try:
         import pynvml
 
@@ -119,10 +119,10 @@ class Gpu(NamedTuple):
 
 @cache
 def first_gpu() -> Gpu | None:
-    """Returns torch's cuda:0 as CUDA's driver describes it; None without a driver or GPU, or if the driver fails.
+    """Returns what CUDA's driver says about torch's GPU cuda:0; None without driver or GPU, or if the driver fails.
 
     Unlike NVML, the driver respects CUDA_VISIBLE_DEVICES, and names a part of a card (MIG) as torch does. The call
-    makes no CUDA context, but processes forked afterwards cannot use CUDA.
+    makes no CUDA context, but processes that are forked afterwards cannot use CUDA.
     """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -167,7 +167,7 @@ def machine_memory() -> int:
 
 
 def free_memory() -> int | None:
-    """Returns the bytes of memory that this process can still get; None without /proc."""
+    """Returns the bytes of memory that this process can still allocate; None without /proc."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -187,10 +187,10 @@ def compiler() -> str | None:
 
 
 def compile_problem(on_gpu: bool = False) -> str | None:
-    """Returns why torch.compile cannot build code here, and what helps; None if it can. Takes about a second.
+    """Returns why torch.compile cannot build code here, and what to do; None if it can. Takes about a second.
 
-    Unless torch.compile is switched off, it builds and loads a small C++ extension, as inductor does. With `on_gpu` it
-    also compiles a Triton kernel, which makes a CUDA context.
+    Builds and loads a small C++ extension, as inductor does, unless torch.compile is switched off. With `on_gpu` a
+    Triton kernel is compiled as well, which makes a CUDA context.
     """
     if problem := causes.switched_off():
         return problem
@@ -211,9 +211,10 @@ def compile_problem(on_gpu: bool = False) -> str | None:
 
 
 def cuda_toolkit() -> list[Path]:
-    """Returns the folders that together have all `PACKAGE_HEADERS`; [] if there are none.
+    """Returns the folders that together have all `PACKAGE_HEADERS`; [] if no such folders are found.
 
-    It is one CUDA toolkit, else one folder of CUDA 13's wheels, else the three folders of CUDA 12's wheels.
+    Tried in this order: a CUDA toolkit (one folder), the wheels of CUDA 13 (one folder), the wheels of CUDA 12 (three
+    folders).
     """
     nvcc, wheels = shutil.which("nvcc"), Path(torch.__file__).parents[1] / "nvidia"
     named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
@@ -229,7 +230,7 @@ def cuda_toolkit() -> list[Path]:
 
 @cache
 def host() -> HostInfo:
-    """Returns what can be found out about the machine without a CUDA context."""
+    """Returns all facts about the machine that can be found out without a CUDA context."""
     can_use, toolkit, cpp_compiler = usable(), cuda_toolkit(), compiler()
     gpu = first_gpu() if can_use else None
     return HostInfo(
@@ -255,9 +256,10 @@ def host() -> HostInfo:
 
 
 def host_after_probe() -> HostInfo:
-    """Returns `host()` with what inductor's instruction probe took; runs the probe first, once for a compile cache.
+    """Returns `host()`, with the times of inductor's instruction probe added.
 
-    It does not run if compiles are for a GPU, or cannot work.
+    The probe is run first, unless this compile cache has its programs. If compiles are for a GPU, or cannot work, the
+    probe is not run and no times are added.
     """
     machine = host()
     if machine.gpu or machine.compile_problem:

@@ -1,4 +1,4 @@
-"""The job that a worker process gets, and the messages that it sends back; `demo.backend.__main__` lists them."""
+"""The job that a worker process receives, and the messages that it sends: `demo.backend.__main__` lists them."""
 
 import json
 import os
@@ -31,7 +31,7 @@ TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 
 @dataclass(frozen=True)
 class WorkerJob:
-    """What the worker shall run: one line of JSON on its standard input."""
+    """What the worker has to run: one line of JSON on its standard input."""
 
     spec: RunSpec
     """Its device is "cpu" or "cuda": the app has put one of them in place of "auto"."""
@@ -55,9 +55,10 @@ class WorkerJob:
     """Numbers of threads for which the compile cache has the code of this run, as far as stored runs tell."""
 
     def threads_on(self, free_cores: int, most: int) -> int:
-        """Returns torch's threads, one for each free core and `most` at most.
+        """Returns the number of threads for torch: one for each free core, `most` at most.
 
-        If that is fewer than `most`, a number in `kept_threads` is preferred, from half of it on: it compiles nothing.
+        If `free_cores` is below `most`, the largest number in `kept_threads` from half of `free_cores` to `free_cores`
+        is returned, if any: the compile cache has code for it, so nothing has to be compiled.
         """
         threads = min(free_cores, most)
         kept = [number for number in self.kept_threads if threads / 2 <= number <= threads]
@@ -65,12 +66,15 @@ class WorkerJob:
 
     @property
     def seen_file(self) -> Path | None:
-        """Path of the picture; None for a model that sees no picture, whatever the job holds."""
+        """Path of the picture; None for a model that needs no picture, even if the job has one."""
         return Path(self.input_file) if self.input_file is not None and self.spec.sees_picture else None
 
 
 class Events:
-    """Sends the worker's messages; progress at most 4 times a second while phase and `Progress.code` do not change."""
+    """Sends the worker's messages.
+
+    Progress is sent at most 4 times a second, but at once if phase or `Progress.code` change.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -84,7 +88,7 @@ class Events:
         self._stream.flush()
 
     def progress(self, phase: str, fraction: float, **more: Any) -> None:
-        """Sends a Progress with further fields `more`. Fields of `LASTING` that `more` lacks keep their last values."""
+        """Sends a Progress; `more` are further fields. Fields of `LASTING` not in `more` keep their last values."""
         now = time.monotonic()
         same = (phase, more.get("code", "")) == (self._last.phase, self._last.code)
         if same and now - self._sent_at < MIN_SECONDS_BETWEEN:
@@ -107,12 +111,12 @@ class Events:
         self.send("progress", progress=codec.plain(self._last))
 
     def provisional(self, result: RunResult, phase: str, fraction: float, **more: object) -> None:
-        """Sends the progress, and the result of a run that goes on only to time its first call in a new process."""
+        """Sends the progress and a provisional result. The run goes on only to time a first call in a new process."""
         self.progress(phase, fraction, **more)
         self.send("provisional", provisional=codec.plain(Provisional(result=result, **vars(self._last))))
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
-        """Sends the progress and the estimates so far. `elapsed`: seconds since the timing began."""
+        """Sends the progress and the estimates after a block. `elapsed`: seconds since the timing began."""
         if plan.iterations:
             done = len(samples.compiled) / plan.iterations
             end = elapsed / done
@@ -126,7 +130,7 @@ class Events:
         self.report_timing(min(1.0, done), speedup=estimate.speedup, **seconds, **forecast)
 
     def report_timing(self, done: float, **more: object) -> None:
-        """Sends the progress of the timing. `done` is the share of the timing that is over, 0 to 1."""
+        """Sends the progress of the timing. `done`: the share of the timing that is over, 0 to 1."""
         self.progress("time", TIMING_STARTS + TIMING_SHARE * done, **more)
 
 
@@ -134,7 +138,10 @@ Line = tuple[tuple[float, float, float], ...]
 
 
 def bent(line: Line, begins: float, now: float, each: float) -> Line:
-    """Returns a line of `Progress` whose calls take `each` seconds from `now` on. `begins`: its first answer's time."""
+    """Adds a straight part to a line of `Progress`: from the time `now` on, each call takes `each` seconds.
+
+    The line stays as it is if its last part has nearly this speed. `begins`: seconds at which an empty line starts.
+    """
     if not line:
         return ((begins, 0.0, each),)
     since, calls, before = line[-1]
@@ -144,10 +151,10 @@ def bent(line: Line, begins: float, now: float, each: float) -> Line:
 
 
 def answer_one_job(function: Callable[..., object]) -> None:
-    """Calls `function` with arguments from standard input, prints its return value, and ends the process.
+    """Calls `function` with arguments from standard input, prints what it returns, and ends the process.
 
-    The input is a line of JSON with the arguments by name, the output a line of JSON with the value. What libraries
-    print goes to standard error.
+    The input is a line of JSON with the arguments by name, the output a line of JSON with the returned value. Whatever
+    libraries print goes to standard error.
     """
     pipe = os.dup(1)  # processes started here do not inherit it
     os.dup2(2, 1)

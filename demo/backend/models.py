@@ -1,7 +1,7 @@
-"""Loads a model with its processor and tokenizer: from the Hub, a folder, or with random weights.
+"""Loads a model with its processor and tokenizer: from the Hub, from a folder, or with random weights.
 
-A checkpoint that is not in the catalogue is refused if it is too large in files, weights, labels or picture size, or if
-its weights are no safetensors. Not checked: the memory that a call takes.
+A checkpoint that is not in the catalogue is refused if it is too large (files, weights, labels or picture size), or if
+its weights are not stored as safetensors. Not checked: the memory that a call needs.
 """
 
 import copy
@@ -78,7 +78,7 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class Source:
-    """Arguments of transformers' `from_pretrained`. For the weights, `weights_options` are added to `options`."""
+    """Arguments for transformers' `from_pretrained`. Loading the weights uses `options` and `weights_options`."""
 
     name: str
     config_name: str
@@ -124,9 +124,10 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
 
 
 def _catalogue_entry(spec: RunSpec, config: PreTrainedConfig) -> catalog.Checkpoint:
-    """Returns an entry like the catalogue's, made from the config, for a checkpoint that is not in the catalogue.
+    """Makes a `Checkpoint`, like those of the catalogue, from the config of a checkpoint that is not in the catalogue.
 
-    Raises BadInput if the checkpoint does not do the spec's task, or is a zero-shot detector and there are no queries.
+    Raises BadInput if the checkpoint does not do the spec's task, or if it is a zero-shot detector and queries are
+    missing.
     """
     architectures = [str(name) for name in config.architectures or [] if not isinstance(config.architectures, str)]
     for auto_class in BY_NAME[spec.task].auto_classes:
@@ -155,7 +156,7 @@ def _catalogue_entry(spec: RunSpec, config: PreTrainedConfig) -> catalog.Checkpo
 
 
 def _model(spec: RunSpec, auto_class: Any, source: Source, options: Options) -> tuple[PreTrainedModel, list[Caveat]]:
-    """Returns the model on the CPU, made by `auto_class`, and caveats about weights that do not fit the checkpoint."""
+    """Returns the model on the CPU, as `auto_class` loads it, and caveats about missing or unused weights."""
     config = options["config"]
     caveats = _of_formats(spec, config)
     # The dtype is set here, because a large model in float32 would need twice the memory.
@@ -177,7 +178,7 @@ def _model(spec: RunSpec, auto_class: Any, source: Source, options: Options) -> 
 
 
 def _of_formats(spec: RunSpec, config: PreTrainedConfig) -> list[Caveat]:
-    """Returns caveats about a checkpoint whose weights are stored in another format than the run's."""
+    """Returns caveats if the checkpoint stores its weights in another format than the one the run computes in."""
     stored = str(getattr(config, "dtype", None) or "").removeprefix("torch.")
     quantized = getattr(config, "quantization_config", None)
     if quantized and spec.weights == "random":
@@ -202,7 +203,7 @@ def _tokenizer(source: Source, options: Options) -> PreTrainedTokenizerBase:
 
 
 def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
-    """Returns where the checkpoint's files are. Raises BadInput for a folder without config.json."""
+    """Returns from where the checkpoint's files are loaded. Raises BadInput for a folder without config.json."""
     folder = None
     if entry is not None and (entry.bundled or spec.weights == "random"):
         folder = catalog.config_folder(entry)
@@ -226,10 +227,10 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
 
 
 def _config(source: Source) -> PreTrainedConfig:
-    """Returns the checkpoint's config, with the changes that loading and compiling need.
+    """Returns the checkpoint's config, with changes that loading and compiling need.
 
-    Raises BadInput if the config describes a gigantic model, ValueError if transformers does not know its model type.
-    For any other wrong value it raises what transformers raises.
+    Raises BadInput if the config describes a gigantic model, and ValueError if transformers does not know its model
+    type. For any other wrong value, transformers' own error is raised.
     """
     entries, _ = PreTrainedConfig.get_config_dict(source.config_name, **source.options)
     model_type = entries.get("model_type")
@@ -255,9 +256,9 @@ def _config(source: Source) -> PreTrainedConfig:
 
 
 def _amounts(part: object, name: str = "the config") -> Iterator[tuple[str, int, int]]:
-    """Yields (name, number, limit) for each whole number, and for the length of each list and object, in a config.
+    """Yields (name, number, limit) for each whole number in a config, and for the length of each list and object.
 
-    `part`: the config, or the part of it whose entry is called `name`.
+    `part`: the config, or the part of it that the entry `name` holds.
     """
     if isinstance(part, dict | list):
         yield f"the number of entries of {name}", len(part), MAX_ENTRIES
@@ -270,7 +271,7 @@ def _amounts(part: object, name: str = "the config") -> Iterator[tuple[str, int,
 
 
 def _class_of(model_type: object) -> type[PreTrainedConfig] | None:
-    """Returns transformers' config class for the model type; None if the installed transformers has none."""
+    """Returns transformers' config class for the model type; None if the installed transformers lacks it."""
     return CONFIG_MAPPING[model_type] if isinstance(model_type, str) and model_type in CONFIG_MAPPING else None
 
 
@@ -302,7 +303,7 @@ def _takes_null(kind: type[PreTrainedConfig], name: str) -> bool:
 
 
 def refuse_large_files(source: Source) -> None:
-    """Raises BadInput for files that are too large. Asks the Hub for their sizes: nothing is downloaded yet."""
+    """Raises BadInput for files that are too large. The Hub is asked for their sizes: nothing is downloaded yet."""
     if source.options.get("local_files_only"):
         return
     timeout = huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT  # by default the request would wait for ever
@@ -322,7 +323,7 @@ def refuse_large_files(source: Source) -> None:
 
 
 def refuse_pickled_parts(source: Source) -> None:
-    """Raises BadInput if the index of the weights names pickles: transformers reads them despite `use_safetensors`."""
+    """Raises BadInput if the index of the weights names pickles. Transformers reads these despite `use_safetensors`."""
     optional = {"_raise_exceptions_for_missing_entries": False}
     index = cached_file(source.name, SAFE_WEIGHTS_INDEX_NAME, **optional, **source.options)
     parts = json.loads(Path(index).read_bytes())["weight_map"].values() if index is not None else ()
@@ -331,7 +332,7 @@ def refuse_pickled_parts(source: Source) -> None:
 
 
 def refuse_large_model(auto_class: Any, config: PreTrainedConfig, checkpoint: str) -> None:
-    """Raises BadInput for a model with too many weights. They are counted on torch's meta device, without memory."""
+    """Raises BadInput for a model with too many weights. They are counted on the meta device, without memory."""
     tensors = itertools.count(1)
 
     def stop(*_: object) -> None:
@@ -352,7 +353,7 @@ def refuse_large_model(auto_class: Any, config: PreTrainedConfig, checkpoint: st
 
 
 def refuse_many_tensors(source: Source) -> None:
-    """Raises BadInput if the files of the weights name very many tensors, which transformers takes a minute to sort."""
+    """Raises BadInput if the weights are so many tensors that transformers would sort them for a minute."""
     optional = {"_raise_exceptions_for_missing_entries": False}
     index = cached_file(source.name, SAFE_WEIGHTS_INDEX_NAME, **optional, **source.options)
     named = {} if index is None else json.loads(Path(index).read_bytes())["weight_map"]
@@ -370,7 +371,7 @@ def refuse_many_tensors(source: Source) -> None:
 
 
 def refuse_other_channels(processor: object, config: PreTrainedConfig, checkpoint: str) -> None:
-    """Raises BadInput for a checkpoint whose pictures have other channels than red, green and blue."""
+    """Raises BadInput if the checkpoint needs pictures with channels other than red, green and blue."""
     mean = getattr(processor, "image_mean", None)
     normalised = len(mean) if isinstance(mean, list | tuple) and getattr(processor, "do_normalize", False) else 3
     seen = getattr(config, "num_channels", None)
@@ -383,7 +384,7 @@ def refuse_other_channels(processor: object, config: PreTrainedConfig, checkpoin
 
 
 def refuse_large_inputs(processor: object, checkpoint: str) -> None:
-    """Raises BadInput for a processor that makes a side of a picture longer than `MAX_SIDE`."""
+    """Raises BadInput if the processor makes a side of the picture longer than `MAX_SIDE`."""
     # ConvNeXT and PoolFormer resize to the size over `crop_pct` before they crop to the size.
     share = getattr(processor, "crop_pct", None) or 1
     for name in ("size", "crop_size", "pad_size", "size_divisor"):

@@ -1,8 +1,8 @@
-"""Samples the state of the machine during the timing, between timed calls and never within one.
+"""Samples the state of the machine during the timing, between timed calls and never during one.
 
 - On a CPU: the cores that other processes leave free (Linux, see `demo.core.cores`); None without /proc.
-- On an NVIDIA GPU: its clock, throttle reasons and other processes, by NVML (`nvidia-ml-py`); None without NVML.
-  And how long the host kept the main thread, which launches the kernels, from running (Linux).
+- On an NVIDIA GPU: its clock, throttle reasons and other processes, by NVML (`nvidia-ml-py`); None without NVML. Also
+  how long the main thread, which launches the kernels, was kept from running (Linux).
 - Not covered: how much memory bandwidth and cache other processes use.
 """
 
@@ -33,7 +33,7 @@ _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBr
 
 
 class HostReading(NamedTuple):
-    """Counts of Linux since the main thread, or the machine, started."""
+    """Counts that Linux keeps, since the start of the main thread or of the machine."""
 
     waited: float
     """Seconds in which the main thread was ready to run and waited for a core, also for that of a container's quota."""
@@ -43,7 +43,7 @@ class HostReading(NamedTuple):
     """Ticks in which this machine's cores had work, the stolen ones included."""
 
     def taken_share(self, later: "HostReading", seconds: float) -> float:
-        """Returns the share of the `seconds` until `later`, 0 to 1, that the main thread was kept from running."""
+        """Returns the share of the `seconds` up to `later`, 0 to 1, in which the main thread was kept from running."""
         stolen = (later.stolen - self.stolen) / max(1.0, later.busy - self.busy)
         return min(1.0, max(0.0, (later.waited - self.waited) / seconds + stolen))
 
@@ -59,15 +59,16 @@ def host_reading() -> HostReading | None:
 
 
 class CoreTaken(Exception):
-    """Other programs leave fewer cores free than torch has threads. Its argument: how many are free."""
+    """Other programs leave fewer cores free than torch has threads. The argument is the number of free cores."""
 
 
 class Observer:
-    """Watches the machine while a run is timed: the cores and the share of the GPU that other programs take.
+    """Watches the machine while a run is timed: how much of the cores and of the GPU other programs use.
 
-    It also notices a pause of this process, such as a laptop's sleep.
+    It also notices if this process was stopped for a while, as when a laptop sleeps.
 
-    Call `begin`, then `pause` and `sample` or `check_cores` after each block of calls. `samples` has what was seen.
+    Call `begin`, then `pause` and `sample` or `check_cores` after each block of calls. `samples` holds the observed
+    states.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -76,7 +77,7 @@ class Observer:
         self.begin()
 
     def joules(self) -> float | None:
-        """Returns the energy counter of the run's GPU; None on a CPU, or if the GPU has none."""
+        """Returns the reading of the GPU's energy counter; None on a CPU, or if the GPU has no such counter."""
         return self._gpu.joules() if self._gpu else None
 
     def begin(self) -> None:
@@ -93,8 +94,9 @@ class Observer:
     def pause(self) -> float:
         """Returns for how many seconds this process was stopped since the last call, as by SIGSTOP; 0 if it was not.
 
-        A stop: much more time has passed than between two calls before, and this process hardly used the processor. To
-        be called after each block of the timing. After a stop no other program counts as busy in that time.
+        Call it after each block of the timing. A stop is assumed if much more time has passed than between earlier
+        calls, and this process hardly used the processor. Time before a stop is not used to judge how busy other
+        programs are.
         """
         (was_at, worked), now = self._looked_at, (time.perf_counter(), time.process_time())
         self._looked_at = now
@@ -124,9 +126,9 @@ class Observer:
             self._readings.popleft()
 
     def _host_taken(self, seconds: float) -> float | None:
-        """Returns the share of the last `seconds` in which a GPU run's main thread was kept from running.
+        """Returns the share of the last `seconds`, 0 to 1, in which a GPU run's main thread was kept from running.
 
-        None on a CPU, and if it is not known.
+        None on a CPU, or if not known.
         """
         if self._on_cpu or seconds < MIN_SECONDS:
             return None
@@ -134,7 +136,7 @@ class Observer:
         return before.taken_share(self._host, seconds) if before is not None and self._host is not None else None
 
     def check_cores(self, threads: int) -> None:
-        """Takes a sample. Raises CoreTaken if other programs leave fewer than `threads` cores free (0: never)."""
+        """Takes a sample. Raises CoreTaken if other programs leave fewer than `threads` cores free. 0: never raises."""
         self.sample()
         free = self.free_cores()
         if free is not None and free < threads:
@@ -145,13 +147,13 @@ class Observer:
         return time.perf_counter() - self._start - self.paused_seconds
 
     def free_cores(self) -> int | None:
-        """Returns the cores that other programs left free over about the last second; None if not known."""
+        """Returns how many cores other programs left free during about the last second; None if not known."""
         (first_at, first), (last_at, last) = self._readings[0], self._readings[-1]
         return cores.whole_cores_left(first, last) if last_at - first_at >= WINDOW_SECONDS else None
 
 
 class Nvml:
-    """A GPU as NVML sees it, found by its UUID, because CUDA and NVML count GPUs in different orders."""
+    """A GPU in NVML, found by its UUID, because CUDA and NVML number GPUs in different orders."""
 
     def __init__(self, nvml: ModuleType, handle: object) -> None:
         self._nvml = nvml
@@ -186,10 +188,10 @@ class Nvml:
         return None if millijoules is None else millijoules / 1e3
 
     def _foreign_processes(self) -> int:
-        """Returns how many processes on the GPU are outside this worker's process group; 0 if the driver does not tell.
+        """Returns how many processes on the GPU do not belong to this worker; 0 if the driver does not tell.
 
-        In a container the driver may list the host's process ids. Then this process is not found among them: one of the
-        listed processes is taken for it, and the others count as outside.
+        A worker's processes are its process group. In a container the driver may list process ids of the host, among
+        which this process is not found. Then one listed process is taken to be this one, and the others are counted.
         """
         holders = [process.pid for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
         if os.getpid() not in holders:
@@ -201,7 +203,7 @@ class Nvml:
         return len(holders) - ours
 
     def _ask(self, question: str, *more: object) -> Any:
-        """Calls NVML's function `question` with this GPU and `more`; None if GPU or driver does not support it."""
+        """Calls NVML's function `question` with this GPU and `more`. None if GPU or driver do not support it."""
         try:
             return getattr(self._nvml, question)(self._handle, *more)
         except Exception:  # with an older driver nvidia-ml-py raises errors that are no NVMLError

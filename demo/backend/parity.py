@@ -2,9 +2,9 @@
 
 - Covered: every tensor of the output, for one input and one call of eager and of compiled. Of a text model: the logits
   of its answer's tokens, and in float32 the tokens themselves. Integers, booleans and bytes have to be equal.
-- Not covered: other inputs, outputs that are no tensors, gradients, whether predictions are right.
-- Not found: a fault in numbers that are a thousandth of their tensor's root mean square; in float16 and bfloat16, a
-  fault in few numbers that is as small as a rounding.
+- Not covered: other inputs, outputs that are not tensors, gradients, whether predictions are right.
+- Not found: a fault in numbers a thousand times smaller than their tensor's root mean square; in float16 and bfloat16
+  also a fault in few numbers that is no larger than a rounding error.
 """
 
 import copy
@@ -51,13 +51,13 @@ def compare_outputs(
     - `again`: the outputs of a second eager call. If they differ from `eager`, the verdict is 'not comparable'.
     - `dtype`: the run's number format, a key of `NUMBER_FORMATS`.
     - `reference`: called only if compiled's outputs are beyond the tolerance. `reference(0)` returns the outputs of a
-      float64 run. In `reference(0.1)` each layer's results are also changed at random, by up to 5 %.
+      float64 copy of the model. `reference(0.1)` does so, too, but changes each layer's results at random by up to 5 %.
     - If `reference` raises an exception, the verdict is 'not comparable', or 'differ' if compiled has NaN or infinity
       where eager has a number.
-    - `task`: how far the predictions agree, for `Parity.task`; None for nothing.
+    - `task`: how far the predictions agree, stored as `Parity.task`; None if there are no predictions.
     - `fault`: what differs in the predictions; '' for nothing. In float32 a fault makes the verdict 'differ'.
-    - `effects`: what an eager call does besides. If it draws random numbers, or if it changes numbers that the next
-      call does not get back, outputs that differ are 'not comparable'.
+    - `effects`: the side effects of an eager call. Outputs that differ are 'not comparable' if the call draws random
+      numbers, or changes numbers that are not restored before the next call.
     """
     verdict, reason, error = _verdict(eager, again, compiled, dtype, reference, fault, effects)
     return Parity(verdict, error if error < math.inf else None, reason, task or {})
@@ -110,7 +110,7 @@ def _verdict(
         return "match", close, error
 
     def worst(*runs: list[torch.Tensor]) -> tuple[ParityVerdict, str]:
-        """Returns the worst verdict on a tensor that is `far`, judged by float64 `runs`, the first one unchanged."""
+        """Returns the worst verdict on the tensors in `far`. `runs`: float64 outputs, the first without changes."""
         on_tensors = [_tensor_verdict([run[at] for run in (ours, theirs, *runs)], multiple, rounding) for at in far]
         return min(on_tensors, key=lambda verdict: ("differ", "not comparable", "match").index(verdict[0]))
 
@@ -143,8 +143,9 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
     """Returns the verdict on one tensor, and its reason as a sentence.
 
     - `numbers`: the tensor from eager, compiled and float64, then from float64 runs with random changes in each layer.
-      Those runs show how far a rounding can move the outputs, and so may raise the limit.
-    - The limit of compiled's error is `multiple` times eager's, plus about one rounding (`rounding`: relative size).
+      The latter show how far rounding errors can move the outputs, and so may raise the limit.
+    - The limit of compiled's error is `multiple` times eager's, plus about one rounding error (`rounding`: its relative
+      size).
     """
     mine, other, exact, *perturbed = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
@@ -162,10 +163,10 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
 
 
 def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Callable[[float], object]:
-    """Returns the function `reference` of `compare_outputs`, which runs a float64 copy of the model on the same inputs.
+    """Returns the function `reference` of `compare_outputs`: it runs a float64 copy of the model on the same inputs.
 
-    On a CPU the function raises MemoryError if too little memory is free for the copy. The estimate is made from
-    eager's `peak_memory_bytes`; None: no check.
+    On a CPU that function raises MemoryError if too little memory is free for the copy. The memory needed is estimated
+    from eager's `peak_memory_bytes`; None: no check.
     """
 
     def run(share: float = 0.0) -> object:
@@ -198,11 +199,11 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
 
 
 def with_known_cause(differ: Parity, workload: Workload, compare: Callable[[object], Parity]) -> Parity:
-    """Returns a comparison with the verdict 'differ', and in its reason the cause, if it is the one known here.
+    """Returns the comparison `differ`, with its cause added to the reason if it is the one that is known.
 
-    With a padding mask the fast path of torch.nn's attention layers works on the unpadded places only, and gives 0 in
-    the others. The cause is told only if eager agrees with compiled without that path. `compare`: compares outputs of
-    eager with compiled's.
+    Known is the fast path of torch.nn's attention layers: with a padding mask it gives 0 in the padded places. It is
+    the cause if eager agrees with compiled once the fast path is off. `compare`: compares given eager outputs with
+    compiled's.
     """
     layers = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
     if not any(isinstance(module, layers) for module in workload.model.modules()):
@@ -237,18 +238,18 @@ def _unequal(first: object, second: object) -> int:
 
 
 def _norm(tensor: torch.Tensor, order: float) -> float:
-    """Returns the root mean square (order 2) or the largest magnitude (order inf) of a tensor's finite numbers."""
+    """Returns the root mean square (order 2) or the largest magnitude (order inf) of the finite numbers of a tensor."""
     finite = tensor[tensor.isfinite()]
     return float(torch.linalg.vector_norm(finite, order)) / finite.numel() ** (1 / order) if finite.numel() else 0.0
 
 
 def _far(first: list[torch.Tensor], second: list[torch.Tensor], share: float) -> list[int]:
-    """Returns the indices of tensors in which numbers differ by more than `share` of the first one plus a tolerance."""
+    """Returns the indices of tensors that differ by more than `share` of the number in `first`, plus a tolerance."""
     limits = [TOLERANCE * (min(1.0, _norm(tensor, 2)) or SIZE_OF_ZEROS) for tensor in first]
     return [at for at, tensor in enumerate(first) if not torch.allclose(second[at], tensor, share, limits[at], True)]
 
 
 def _error(value: torch.Tensor, true: torch.Tensor, order: float) -> float:
-    """Returns the `_norm` of `value - true`; infinity if NaN and infinities do not have the same places in both."""
+    """Returns the `_norm` of `value - true`; infinity if NaN and infinities are not in the same places in both."""
     difference = torch.where((value == true) | (value.isnan() & true.isnan()), 0.0, value - true)
     return _norm(difference, order) if difference.isfinite().all() else math.inf

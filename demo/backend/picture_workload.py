@@ -1,4 +1,4 @@
-"""The base class of all picture tasks: a model that is called with one picture, repeated to a batch."""
+"""The base class of all tasks on pictures: a model that is called with a batch of copies of one picture."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class PictureWorkload(Workload):
     def load(
         cls, spec: RunSpec, device: torch.device, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None
     ) -> Self:
-        """Reads the picture, passes its facts to `on_image`, and loads the model. Raises BadInput if that fails."""
+        """Reads the picture, calls `on_image` with its facts, and loads the model. Raises BadInput if a step fails."""
         if file is None:
             raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
         picture, image = images.read_picture(file)
@@ -93,7 +93,7 @@ class PictureWorkload(Workload):
         return None if self.spec.weights == "random" else self._decode_first(outputs)
 
     def end_to_end(self, outputs: object) -> EndToEnd | None:
-        """Times what a request needs besides the model: preprocessing, the copy to the device, and decoding."""
+        """Times the parts of a request around the model's call: preprocessing, the copy to the device, and decoding."""
         decoding = timing.median_of_few(lambda: images.decode(self.file), timing.CPU_CLOCK)
         return EndToEnd(
             preprocess_seconds=decoding + timing.median_of_few(self.preprocess, timing.CPU_CLOCK),

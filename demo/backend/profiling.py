@@ -1,8 +1,9 @@
 """Measures eager and compiled after the timing, because profiling would slow timed calls down.
 
 - Measured: seconds of GPU work in a call, throughput of calls that do not wait, peak memory, the longest kernels, and
-  the roofline (a call's least operations and bytes, and the device's rates).
-- Limits: if a model's forward waits for the GPU, that wait counts as work. On a CPU the memory is the whole process's.
+  the roofline (the minimum of operations and bytes that one call needs, and the device's rates).
+- Limits: if a model's forward waits for the GPU, that wait counts as work. On a CPU the memory is that of the whole
+  process.
 """
 
 import contextlib
@@ -56,8 +57,8 @@ Peak = tuple[int | None, int | None]
 def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
     """Returns the seconds of GPU work in each of 3 to 20 calls, by CUDA events. `wall_seconds`: how long a call takes.
 
-    A sleep kernel keeps the GPU busy while the call's kernels are queued, as in nvbench. On an idle GPU the events
-    would also count the gaps in which the GPU waits for the next kernel.
+    A sleep kernel keeps the GPU busy until the call's kernels are queued, as in nvbench. Otherwise the events would
+    also count gaps in which an idle GPU waits for the next kernel.
     """
     cycles = int(3.0e9 * min(0.5, 1.5 * wall_seconds))  # no current GPU runs above 3 GHz
     times = []
@@ -76,9 +77,10 @@ def device_times(call: Call, wall_seconds: float) -> tuple[float, ...]:
 def back_to_back(
     call: Call, device: torch.device, wall_seconds: float, joules: Callable[[], float | None] = lambda: None
 ) -> BackToBack:
-    """Times calls without a wait for the GPU between them.
+    """Times calls that are launched without waiting for the GPU between them.
 
-    `wall_seconds`: one call's time, which sets their number. `joules` reads the GPU's energy counter.
+    `wall_seconds`: the time of one call, from which the number of calls is chosen. `joules`: reads the GPU's energy
+    counter.
     """
     calls, wait = max(3, round(BACK_TO_BACK_SECONDS[device.type] / wall_seconds)), wait_for(device)
     with garbage_collection_off():
@@ -92,12 +94,13 @@ def back_to_back(
 
 
 def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | None = None) -> Peak:
-    """Returns the peak bytes (in use, reserved) during one more call; None for what the system does not tell.
+    """Returns the peak bytes (in use, reserved) during one more call. None for a value that the system does not tell.
 
     - On a CPU: the peak resident set of the whole process (Linux), and None for reserved.
-    - On CUDA: what torch's native allocator holds. The whole memory pool of a CUDA graph counts as in use, because a
+    - On CUDA: the memory of torch's native allocator. The whole memory pool of a CUDA graph counts as in use, because a
       replay allocates nothing.
-    - `besides`: a model whose weights do not count, or None. A package has its own weights: pass the eager model then.
+    - `besides`: a model whose weights are subtracted; None for no model. For a package, which has weights of its own,
+      pass the eager model.
     """
     if device.type == "cpu":
         return _peak_resident_set(call), None
@@ -119,7 +122,7 @@ def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | Non
 
 
 def memory_in_use(device: torch.device) -> int:
-    """Returns the bytes that this process holds: on a GPU those of its tensors; 0 if the system does not tell."""
+    """Returns the bytes that this process uses; on a GPU, the bytes of its tensors. 0 if the system does not tell."""
     if device.type == "cuda":
         return int(torch.cuda.memory_allocated(device))
     with contextlib.suppress(OSError):
@@ -145,7 +148,7 @@ def should_profile(spec: RunSpec, device: torch.device) -> bool:
 
 
 def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = None) -> dict[str, Profile]:
-    """Returns each call's profile by the call's name. Writes the whole trace to the file `trace` (.json.gz), if any."""
+    """Returns the profile of each call by its name. Writes all events to the file `trace` (.json.gz), if given."""
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
     wait = wait_for(device)
     with torch.profiler.profile(activities=activities) as session:
@@ -167,7 +170,7 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
 
 
 def _of_operators(mark: FunctionEvent) -> Profile:
-    """Returns the profile on a CPU. `mark`: the profiler's event that spans all calls of eager, or of compiled."""
+    """Returns the profile on a CPU. `mark`: the profiler's event around all calls of eager, or of compiled."""
     inside, times = list(mark.cpu_children), []
     for event in inside:  # grows by the operators that each one calls
         inside += event.cpu_children
@@ -193,7 +196,7 @@ def profile_of(events: Sequence[JsonObject], variant: str) -> Profile:
 
 
 def _launched_one_by_one(kernels: Iterable[JsonObject], spans: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    """Yields the kernels that no CUDA graph launched. `spans`: all events of the trace, with the launches."""
+    """Yields the kernels launched outside of CUDA graphs. `spans`: all events of the trace, launches included."""
 
     def fact(event: JsonObject, name: str) -> object:
         return event.get("args", {}).get(name)
@@ -205,7 +208,7 @@ def _launched_one_by_one(kernels: Iterable[JsonObject], spans: Iterable[JsonObje
 
 
 def _union_length(spans: Iterable[tuple[float, float]]) -> float:
-    """Returns the length of the union of spans (start, end): time in which two GPU streams work counts once."""
+    """Returns the length of the union of spans (start, end), so that time in which two GPU streams work counts once."""
     covered, reached = 0.0, float("-inf")
     for start, end in sorted(spans):
         covered += max(0.0, end - max(start, reached))
@@ -214,7 +217,7 @@ def _union_length(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def _longest_kernels(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
-    """Returns the five kernels with the most time. `timed`: (name, microseconds) of each launch in all calls."""
+    """Returns the five kernels with the most total time. `timed`: (name, microseconds) of each launch in all calls."""
     times: dict[str, list[float]] = defaultdict(list)
     for name, microseconds in timed:
         times[name].append(microseconds)
@@ -227,7 +230,7 @@ def _longest_kernels(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
 
 
 def roofline(workload: Workload) -> Roofline:
-    """Measures the least operations and bytes of one call, and the device's rates. Runs the model eagerly once."""
+    """Measures the minimum of operations and bytes that one call needs, and the device's rates. Runs the model once."""
     operations, least_bytes = demand(workload)
     model, device = workload.model, workload.device
     torch.cuda.empty_cache()  # does nothing if CUDA was not used
@@ -238,7 +241,7 @@ def roofline(workload: Workload) -> Roofline:
 
 
 def demand(workload: Workload) -> tuple[int, int]:
-    """Returns (operations, least bytes) of one call, as `Roofline` defines them."""
+    """Returns the minimum number of (operations, bytes) that one call needs, as `Roofline` defines them."""
     on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # unknown to torch's counter
     counter = FlopCounterMode(
         display=False, custom_mapping={on_cpu: lambda query, key, value, *_, **__: sdpa_flop(query, key, value)}
@@ -251,7 +254,7 @@ def demand(workload: Workload) -> tuple[int, int]:
 
 
 class _Reads(TorchDispatchMode):
-    """Counts the bytes of the model's weights and buffers that a call reads, by storage address."""
+    """Counts the bytes of the weights and buffers that a call of the model reads, by the address of their storage."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
@@ -282,9 +285,9 @@ def float32_advantage(dtype: torch.dtype) -> float:
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype, side: int | None = None) -> float:
-    """Returns operations per second in a product of square matrices, under the TF32 switches in force.
+    """Returns operations per second in a product of square matrices, with the TF32 setting in force.
 
-    `side`: rows of a matrix; None: as many as keep the device busy.
+    `side`: rows of a matrix; None: enough to keep the device busy.
     """
     side = side or MATRIX_SIDE[device.type]
     left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
@@ -292,14 +295,17 @@ def matrix_rate(device: torch.device, dtype: torch.dtype, side: int | None = Non
 
 
 def copy_rate(device: torch.device) -> float:
-    """Returns bytes per second of a large copy: bytes read plus bytes written."""
+    """Returns the bytes per second, read plus written, of a large copy on the device."""
     source = torch.ones(COPIED_BYTES[device.type] // 4, device=device)
     target = torch.empty_like(source)
     return 2 * COPIED_BYTES[device.type] / _seconds(lambda: target.copy_(source), device)
 
 
 def _seconds(call: Call, device: torch.device) -> float:
-    """Returns the mean seconds of a call in the fastest series. A call must take much longer than a launch (10 us)."""
+    """Returns the mean seconds of a call in the fastest of several series.
+
+    A call must take much longer than a launch (10 us).
+    """
     wait = wait_for(device)
 
     def now() -> float:

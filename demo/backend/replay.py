@@ -1,9 +1,9 @@
-"""Times one call for each size in a list of input sizes, compiles included. `demo shapes` starts this process.
+"""Times one call for each entry of a list of input sizes, compiles included. `demo shapes` starts this process.
 
 The compile cache is empty at first, and the eager model has run every size once. A text model reads the whole prompt in
 one call, without a cache of keys and values. Not timed: making the inputs, and padding a batch.
 
-The process reads the arguments of `replay_job` as a line of JSON, and prints what it returns.
+The process reads the arguments of `replay_job` as a line of JSON, and prints its result.
 """
 
 import functools
@@ -20,10 +20,11 @@ from .workload import Workload
 
 
 def replay(workload: Workload, sizes: list[InputSize], compiled: bool) -> dict[str, object]:
-    """Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}.
+    """Times a call for each size.
 
-    The lists have an entry per size, whose call "waited" if it compiled or recorded a CUDA graph. "fallbacks" counts
-    the functions that were left to eager. Raises BadInput for a size that the model does not take.
+    Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}. Both lists have an entry
+    for each size. "waited": whether the call compiled or recorded a CUDA graph. "fallbacks": number of functions that
+    dynamo left to eager. Raises BadInput for a size that the model does not accept.
     """
     for size in dict.fromkeys(sizes):
         try:
@@ -46,7 +47,7 @@ def replay(workload: Workload, sizes: list[InputSize], compiled: bool) -> dict[s
 def replay_job(
     spec: RunSpec, input_file: Path, sizes: list[InputSize], compiled: bool, cache_folder: Path
 ) -> dict[str, object]:
-    """Returns what `replay` returns, {"refused": why} for bad input, or {"failed": why} if memory runs out."""
+    """Returns the result of `replay`; {"refused": why} for bad input; {"failed": why} if memory runs out."""
     compile_cache.use_empty_cache(cache_folder)
     try:
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What a run knows so far: its job and result, the model, and the caveats. Its steps are in `run_steps`."""
+"""The state of a run in its worker: its job, its result so far, the model and the caveats. See `run_steps`."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ class RunState:
     observer: Observer
 
     def __init__(self, job: WorkerJob, events: Events, import_seconds: float | None = None) -> None:
-        """`import_seconds`: seconds from the start of this process until its imports were done; None if unknown."""
+        """`import_seconds`: seconds from the start of this process until its imports were done; None if not known."""
         self.job, self.events, self.import_seconds = job, events, import_seconds
         self.phase = "load"
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
@@ -51,7 +51,7 @@ class RunState:
 
     @property
     def spec(self) -> RunSpec:
-        """The job's spec."""
+        """The settings of the run."""
         return self.result.spec
 
     def result_so_far(self) -> RunResult:
@@ -68,7 +68,7 @@ class RunState:
         self.result = replace(self.result, **fields)
 
     def set_part_fields(self, part: str, **fields: Any) -> None:
-        """Sets fields of one part of the result, such as "environment". Does nothing if the result lacks the part."""
+        """Sets fields of the result's part `part`, such as "environment". Does nothing if the result lacks it."""
         if (value := getattr(self.result, part)) is not None:
             self.set_fields(**{part: replace(value, **fields)})
 
@@ -79,7 +79,7 @@ class RunState:
         first_call_ended: Callable[[], None] = lambda: None,
         min_calls: int = timing.WARMUP_CALLS,
     ) -> list[float]:
-        """Returns the warm-up calls' seconds. Adds `name` to `unsettled` if the last of these differ."""
+        """Returns the seconds of the calls of a warm-up. Adds `name` to `unsettled` if their times did not settle."""
         clock, events = self.workload.clock, self.log.events
         times, settled = timing.warm_up(call, clock, events, min_calls, first_call_ended)
         if not settled:
@@ -87,7 +87,7 @@ class RunState:
         return times
 
     def look_at_instructions(self) -> None:
-        """Lets inductor find a CPU's vector instructions: of a first call it is the machine's part, not the model's."""
+        """Runs inductor's instruction probe on a CPU, so that the first call's time is the model's only."""
         if self.workload.device.type == "cpu":
             self.events.progress(self.phase, 0.09, code="instruction probe")
             with contextlib.suppress(OSError, InvalidCxxCompiler):  # the first compile says it, in its own words
@@ -95,7 +95,7 @@ class RunState:
 
     @contextlib.contextmanager
     def errors_as_caveats(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
-        """Turns an exception in the `with` block into a caveat of `lost` (what is missing) and the error's message."""
+        """Turns an exception in the `with` block into a caveat: the text `lost` (what is missing) and the error."""
         try:
             yield
         except Exception as error:

@@ -106,9 +106,9 @@ class Run(RunState):
                 self.give_way(free_cores)
 
     def look_at_cores(self, since: cores.Reading | None, fraction: float) -> int | None:
-        """Returns the cores that other programs leave free since `since`; None if not known. `fraction`: for progress.
+        """Returns how many cores other programs left free since `since`; None if not known. `fraction`: for progress.
 
-        Waits five seconds at most for a core of each thread (`cores.PATIENT_LOOKS`), unless the spec sets the threads.
+        Waits up to five seconds until each thread has a core (`cores.PATIENT_LOOKS`), unless the spec sets the threads.
         """
         looks = cores.PATIENT_LOOKS if self.spec.threads is None else 0
         say_so = partial(self.events.progress, self.phase, fraction, code="wait_for_core")
@@ -117,7 +117,7 @@ class Run(RunState):
     def give_way(self, free_cores: int) -> None:
         """Lowers torch's threads to `free_cores`, because a thread without a core would hold up all others.
 
-        Raises BadInput instead if the job may only run with its own number of threads, such as the repeat of a run.
+        Raises BadInput instead if the job must keep its threads, as the repeat of a run must.
         """
         if self.job.refuse_fewer_threads and self.job.threads is not None and free_cores < self.job.threads:
             raise BadInput(
@@ -163,7 +163,7 @@ class Run(RunState):
             self.caveats.append(Caveat("given_back", {"changed": self.effects.changes}))
 
     def compile(self, eager: Variant) -> None:
-        """Compiles the model, or builds or loads its package. Warms this up, then `eager` again. Sets `variants`."""
+        """Compiles the model, or builds or loads its package. Warms up compiled, then eager again. Sets `variants`."""
         workload = self.workload
         workload.restorer.restore()
         torch.cuda.empty_cache()  # a CUDA graph's pool cannot use memory that eager left reserved
@@ -180,7 +180,7 @@ class Run(RunState):
         self.variants = Variants(eager, compiled, eager_again)
 
     def build(self) -> Variant:
-        """Loads AOTInductor's package and warms it up. Builds the package first unless an earlier run has kept it."""
+        """Loads AOTInductor's package and warms it up. Builds the package first, unless an earlier run left it."""
         folder = Path(self.job.cache_folder or tempfile.mkdtemp(prefix="package-"))
         # Code compiled for a CPU is for one number of threads and one set of vector instructions.
         name = f"for-{torch.get_num_threads()}-threads-{torch.backends.cpu.get_cpu_capability()}.pt2"
@@ -206,7 +206,7 @@ class Run(RunState):
         return Variant(call, [first, *times], model)
 
     def compile_in_process(self, cached: set[str]) -> Variant:
-        """Returns the compiled model or package, warmed up. `cached`: what the compile cache holds."""
+        """Returns the compiled model or package, warmed up. `cached`: names of the files in the compile cache."""
         if self.spec.compiler == "aot":
             return self.build()
         workload, self.log = self.workload, compilation.CompileLog(cached)
@@ -227,7 +227,7 @@ class Run(RunState):
     # Time
 
     def time(self) -> None:
-        """Times eager and compiled. If the model is compiled again during the timing, the run's status is "failed"."""
+        """Times eager and compiled. The run's status becomes "failed" if the model is compiled again meanwhile."""
         self.enter("time", 0.5)
         memory_before = profiling.memory_in_use(self.workload.device)
         if self.spec.protocol == "as published":
@@ -262,9 +262,9 @@ class Run(RunState):
             self.set_fields(status="failed", failure=failures.recompile_failure(recompiles))
 
     def time_until_undisturbed(self) -> timing.Samples:
-        """Times both models. A core that another program takes costs a wait, and if it stays taken, a thread.
+        """Times both models. If another program takes a core, waits for it; if it stays taken, uses fewer threads.
 
-        Fewer threads need another compile, so that happens once at most, and never if the spec sets the threads.
+        Fewer threads need another compile. So that happens at most once, and never if the spec sets the threads.
         """
         watched = self.workload.device.type == "cpu" and self.spec.threads is None
         lowered, restarts = watched and self.lower_threads(), 2
@@ -281,7 +281,7 @@ class Run(RunState):
                 lowered = self.lower_threads()
 
     def lower_threads(self) -> bool:
-        """Waits up to five seconds for a core of each thread. Returns whether torch has fewer threads now."""
+        """Waits up to five seconds until each thread has a core; else lowers the threads. Returns whether it did."""
         before = cores.sample()
         time.sleep(cores.LOOK_SECONDS)
         free = self.look_at_cores(before, 0.5)
@@ -291,7 +291,7 @@ class Run(RunState):
 
     @contextlib.contextmanager
     def out_of_memory_means_separate(self) -> Iterator[None]:
-        """Notes that eager and compiled do not fit in memory together if memory runs out in the `with` block."""
+        """If memory runs out in the `with` block, sets `fit_together` to False: there is no memory for both models."""
         try:
             yield
         except Exception as error:
@@ -300,7 +300,7 @@ class Run(RunState):
             self.fit_together = False
 
     def time_separately(self) -> timing.Samples:
-        """Times and examines compiled, then drops it and times eager: for models that do not fit in memory together."""
+        """Times and examines compiled, drops it, and times eager: for models of which memory cannot hold both."""
         self.caveats.append(Caveat("separate"))
         self.set_fields(interleaved=False)
         self.events_before_timing = self.log.events()
@@ -320,7 +320,7 @@ class Run(RunState):
         return samples
 
     def time_as_published(self, threads: int) -> timing.Samples:
-        """Times all eager, then all compiled calls, as the Transformers guide. `threads`: as in `time_interleaved`."""
+        """Times all eager calls, then all compiled, as the Transformers guide. `threads`: see `time_interleaved`."""
         samples = timing.Samples(1)
 
         def between_calls(times: list[float]) -> None:
@@ -336,7 +336,7 @@ class Run(RunState):
     def time_interleaved(self, threads: int) -> timing.Samples:
         """Times in blocks of calls: eager, compiled, compiled, eager.
 
-        Raises CoreTaken if other programs leave fewer than `threads` cores free; with 0 threads never.
+        Raises CoreTaken if other programs leave fewer than `threads` cores free. With `threads` 0 it never raises.
         """
         plan = timing.Plan.of(self.spec, self.variants.compiled.warmup[0])
 
@@ -374,7 +374,7 @@ class Run(RunState):
     # Examine and check
 
     def examine(self, name: str) -> None:
-        """Measures peak memory, calls without a wait between them, and GPU work. `name`: "eager" or "compiled"."""
+        """Measures peak memory, throughput without waits, and GPU work. `name`: "eager" or "compiled"."""
         timed, call, device = getattr(self.result, name), self.variants.by_name[name].call, self.workload.device
         known = self.eager_peak if name == "eager" else None
         besides = self.workload.model if name == "compiled" and self.package else None
@@ -386,7 +386,7 @@ class Run(RunState):
             self.set_part_fields(name, device_seconds=work, back_to_back=queue)
 
     def check(self) -> None:
-        """Compares outputs and predictions of eager and compiled; times the steps of a request around the model."""
+        """Compares outputs and predictions of eager and compiled. Times the parts of a request around the call."""
         workload, variants = self.workload, self.variants
         outputs = self.compiled_outputs
         if outputs is None:
@@ -434,7 +434,7 @@ class Run(RunState):
     def compile_again(self) -> None:
         """Times the first call of a new process, which finds the compile cache filled or loads the package.
 
-        Before that it sends the result so far. Does nothing in a search for the best way to compile, or if the run
+        Sends the provisional result before. Does nothing in a search for the best way to compile, or if this run
         failed, compiled nothing or found the cache filled.
         """
         compiled, machine = self.result.compilation, self.result.environment

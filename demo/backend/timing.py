@@ -1,6 +1,6 @@
 """The measurement protocol: warm-up, then blocks of calls (eager, compiled, compiled, eager) and control blocks.
 
-- A control block times eager against itself. The differences found that way are the noise floor of the machine.
+- A control block times eager calls only. Their difference from the other eager calls is the machine's noise floor.
 - Covered: drift of the machine, an unfinished warm-up, slow first calls after a switch, Python's garbage collector.
 - Not covered: what slows eager and compiled alike (`monitor` looks for it), and speed-ups that differ by process.
 - Timing stops once the speed-up's 95 % interval is narrow. This could make the interval miss the true value too often;
@@ -58,7 +58,7 @@ def wait_for(device: torch.device) -> Callable[[], None]:
 
 
 class PreparedCall:
-    """A call with a step before it, `prepare`, that `Clock.time` leaves out. Called, it does both."""
+    """A call with a preceding step, `prepare`, which `Clock.time` does not time. Calling this object does both."""
 
     def __init__(self, prepare: Callable[[], None], call: Call) -> None:
         self.prepare, self.call = prepare, call
@@ -69,7 +69,7 @@ class PreparedCall:
 
 
 class Clock:
-    """Measures how long a caller waits for a call, on a GPU until the work that the call queued is done."""
+    """Measures how long the caller of a function waits; on a GPU until the work that the call queued is done."""
 
     def __init__(self, device: torch.device) -> None:
         self._wait = wait_for(device)
@@ -93,7 +93,7 @@ CPU_CLOCK = Clock(torch.device("cpu"))
 
 @dataclass(frozen=True)
 class Plan:
-    """When the timing stops. Seconds count the timing only, without warm-up and compiling."""
+    """The rules by which the timing stops. Seconds count only the timing, not warm-up and compiling."""
 
     precision: float = 0.01
     """Stop once the ends of the speed-up's 95 % interval lie within this share of the estimate, after `min_seconds`."""
@@ -111,9 +111,10 @@ class Plan:
 
     @classmethod
     def of(cls, spec: RunSpec, first_call_seconds: float) -> "Plan":
-        """Returns the plan for a spec. `longest_seconds` is twice `max_seconds`, more after a slow first compiled call.
+        """Returns the plan for a spec. `longest_seconds` is twice `max_seconds`, or more after a slow first call.
 
-        With the default `max_seconds` it is at least `first_call_seconds`, or `MOST_TIMING_SECONDS` if that is less.
+        With the default `max_seconds`, `longest_seconds` is at least `first_call_seconds`, but this rule raises it to
+        `MOST_TIMING_SECONDS` at most.
         """
         longest = 2 * spec.max_seconds
         if spec.max_seconds == OPTIONS["max_seconds"].default:
@@ -132,7 +133,7 @@ class Estimate(NamedTuple):
 
 @dataclass
 class Samples:
-    """Seconds of the timed calls. A block is h eager, 2 h compiled and h eager calls; h = `calls_per_half_block`."""
+    """Seconds of the timed calls. A block is h eager, 2 h compiled and h eager calls; h is `calls_per_half_block`."""
 
     calls_per_half_block: int
     eager: list[float] = field(default_factory=list)
@@ -149,7 +150,10 @@ class Samples:
         return len(self.compiled) // (2 * self.calls_per_half_block)
 
     def estimate(self) -> Estimate:
-        """Returns the estimate, renewed after every 10 % more blocks: a check after each block would stop by luck."""
+        """Returns an estimate, renewed whenever there are 10 % more blocks.
+
+        Were it renewed after each block, the timing would more often stop because an interval is narrow by chance.
+        """
         if self.blocks >= max(1, self._latest.blocks * NEW_ESTIMATE):
             pairs = self._pairs()
             speedup = stats.paired_ratio(*pairs) if self.blocks >= 2 else None
@@ -175,11 +179,11 @@ class Samples:
         return self.eager, self.compiled, self.control, *self.settling.values()
 
     def lengths(self) -> tuple[int, ...]:
-        """Returns how many calls there are of each kind, for `cut`."""
+        """Returns how many calls of each kind there are so far, as an argument for `cut`."""
         return tuple(map(len, self._series()))
 
     def cut(self, lengths: tuple[int, ...]) -> None:
-        """Drops all calls after those that `lengths` counted."""
+        """Drops all calls that were added since `lengths` was returned."""
         for times, length in zip(self._series(), lengths, strict=True):
             del times[length:]
 
@@ -234,9 +238,10 @@ def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3
 def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
     """Returns h for blocks of h eager, 2 h compiled and h eager calls: h calls take about half of `BLOCK_SECONDS`.
 
-    - The slower of eager and compiled decides, by its last warm-up calls. h is `MAX_CALLS_HALF_BLOCK` at most.
-    - `iterations`: planned calls of each model. h is low enough to make `MIN_BLOCKS` blocks of them; None: no limit.
-    - h is at least 2, or 1 if a call takes `SLOW_SECONDS` or more.
+    - The last warm-up calls of the slower model, eager or compiled, tell how long a call takes.
+    - h is at most `MAX_CALLS_HALF_BLOCK`, and at least 2, or 1 if a call takes `SLOW_SECONDS` or more.
+    - `iterations`: planned calls of each model, which h must leave room to divide into `MIN_BLOCKS` blocks; None: no
+      such limit.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
     half = min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2))
@@ -253,15 +258,15 @@ def time_interleaved(
     half: int,
     on_block_end: Callable[[Samples], float | None],
 ) -> Samples:
-    """Times eager and compiled in blocks, with control blocks (eager against eager) between, until the plan says stop.
+    """Times eager and compiled in blocks, with control blocks (eager calls only) between, until the plan says stop.
 
     - With `half` = 5 the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager, 10 compiled, ...
     - So a drift of the machine affects eager and compiled equally. The control calls, too, lie between eager calls.
-    - The first calls after a change of model do not count, unless they take `SLOW_SECONDS` or more: a server runs only
-      one of the two models.
+    - The first calls after a switch to the other model do not count, because a server runs only one model. They do
+      count if a call takes `SLOW_SECONDS` or more.
     - `on_block_end` is called after each block. If it raises, the timing ends. It returns for how many seconds this
-      process was stopped since the last block, else 0. Then all calls since that block are dropped, and this time does
-      not count.
+      process was stopped since the last block; 0 or None for none. After a stop, all calls since the last block are
+      dropped, and the stopped time does not count.
     """
     samples = Samples(half)
     # At most a fifth of a variant's calls, because there is one switch to it for 2 `half` calls that count.
@@ -299,7 +304,7 @@ def time_interleaved(
 
 
 def _done(samples: Samples, plan: Plan, until: float) -> bool:
-    """Returns whether to stop. `until`: `max_seconds`, or `longest_seconds` if the verdict was then unsure."""
+    """Returns whether to stop. `until`: `max_seconds`; after an unsure verdict at that time, `longest_seconds`."""
     calls = len(samples.compiled)
     if plan.iterations is not None:
         return calls >= plan.iterations
@@ -320,7 +325,7 @@ def _done(samples: Samples, plan: Plan, until: float) -> bool:
 def time_fixed_count(
     call: Call, clock: Clock, calls: int, between_calls: Callable[[list[float]], None] = lambda times: None
 ) -> list[float]:
-    """Returns the seconds of `calls` calls. Calls `between_calls` with the seconds so far every `REPORT_SECONDS`."""
+    """Returns the seconds of `calls` calls. Every `REPORT_SECONDS`, calls `between_calls` with the seconds so far."""
     times: list[float] = []
     with garbage_collection_off():
         reported = clock.now()
@@ -333,7 +338,7 @@ def time_fixed_count(
 
 
 def time_alone(call: Call, clock: Clock, spec: RunSpec) -> list[float]:
-    """Returns the seconds of as many calls as fill half of the spec's time for timing, but at least `MIN_CALLS`."""
+    """Returns the seconds of calls that fill half of the spec's time for timing; of at least `MIN_CALLS` calls."""
     seconds = median_of_few(call, clock)
     calls = spec.iterations or min(Plan.max_calls, round(spec.max_seconds / 2 / seconds))
     return time_fixed_count(call, clock, max(MIN_CALLS, calls))
@@ -341,7 +346,7 @@ def time_alone(call: Call, clock: Clock, spec: RunSpec) -> list[float]:
 
 @contextlib.contextmanager
 def garbage_collection_off() -> Iterator[None]:
-    """Switches Python's garbage collector off, as `timeit` does: it would slow some calls by chance."""
+    """Switches Python's garbage collector off, as `timeit` does, because it would slow some calls at random."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -28,9 +28,9 @@ NO_SPEED = re.compile(
 
 
 def speed_variables() -> str:
-    """Returns the environment variables in force that move speed: 'ATEN_CPU_CAPABILITY=avx2, OMP_DYNAMIC=TRUE'.
+    """Returns the environment variables that are set and change speed: 'ATEN_CPU_CAPABILITY=avx2, OMP_DYNAMIC=TRUE'.
 
-    Paths are cut to their last part. Left out is the bound of spinning threads that the app sets itself.
+    Paths are cut to their last part. GOMP_SPINCOUNT is left out if it has the value that the app itself sets.
     """
     own = ("GOMP_SPINCOUNT", cores.SPIN_COUNT)
     names = (name for name in sorted(os.environ) if MOVES_SPEED.fullmatch(name) and not NO_SPEED.fullmatch(name))
@@ -39,7 +39,7 @@ def speed_variables() -> str:
 
 
 def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:
-    """Loads cuBLAS, cuDNN and torch's attention, so that no timed call has to. Returns the seconds; 0 on a CPU."""
+    """Loads cuBLAS, cuDNN and torch's attention before any timed call. Returns the seconds this took; 0 on a CPU."""
     if device.type != "cuda":
         return 0.0
     started = time.perf_counter()
@@ -54,7 +54,7 @@ def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:
 
 
 def apply(spec: RunSpec) -> None:
-    """Sets torch's number formats, freezing, dynamic sizes and threads. To be called before the model is loaded."""
+    """Sets torch's number formats, freezing, dynamic sizes and threads. Call it before the model is loaded."""
     torch.set_float32_matmul_precision("high" if spec.dtype == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = spec.dtype == "tf32"  # torch's default allows it in convolutions
     # Not an option of torch.compile: dynamo reads this switch when it traces, and makes the weights constants.
@@ -68,7 +68,7 @@ def apply(spec: RunSpec) -> None:
 
 
 def in_force(model: torch.nn.Module, batch: Batch) -> dict[str, str]:
-    """Returns the settings in force, as {"attention": "sdpa"}, read from torch, the model and its inputs."""
+    """Returns the settings in force, such as {"attention": "sdpa"}, as torch, the model and its inputs show them."""
     inputs = tensors(batch)
     parts = [module for module in model.modules() if "Attention" in type(module).__name__] or [model]
     attention = {getattr(getattr(part, "config", None), "_attn_implementation", None) for part in parts}

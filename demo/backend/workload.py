@@ -1,4 +1,4 @@
-"""`Workload`: a model on its device, and the inputs of the call that a run times. Each task has a subclass."""
+"""`Workload`: a model on its device, and the inputs of the calls that a run times. Each task has a subclass."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -23,19 +23,19 @@ Batch = dict[str, Any]
 
 
 def dtype_of(spec: RunSpec) -> torch.dtype:
-    """Returns the dtype of weights and inputs: float32 for the number format "tf32", too."""
+    """Returns the dtype of weights and inputs. For the number format "tf32" it is float32."""
     return {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(spec.dtype, torch.float32)
 
 
 def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torch.Tensor:
-    """Copies an input to the device. Real numbers get the spec's dtype, a 4-D tensor gets the spec's memory format."""
+    """Copies an input to the device. Real numbers get the spec's dtype, and a 4-D tensor the spec's memory format."""
     moved = tensor.detach().to(device, dtype_of(spec) if tensor.is_floating_point() else None)
     channels_last = spec.channels_last and moved.dim() == 4
     return moved.contiguous(memory_format=torch.channels_last) if channels_last else moved
 
 
 def refuse_call(**_: object) -> NoReturn:
-    """Stands in for a compiled model that was dropped to free its memory."""
+    """Takes the place of a compiled model that was dropped to free its memory. It must not be called."""
     raise RuntimeError("The compiled model was dropped after its timing.")
 
 
@@ -77,15 +77,15 @@ class Workload(ABC):
         """Returns the arguments of a call, on the device."""
 
     def batch_of(self, size: InputSize) -> Batch:
-        """Returns the arguments of a call with another batch size, height and width, or length of the prompt."""
+        """Returns the arguments of a call of another size: batch size, height and width, or length of the prompt."""
         raise NotImplementedError("a model of one's own has its sizes in its function")
 
     def predictions(self, outputs: object) -> Predictions | None:
-        """Returns predictions from the outputs of one call; None for random weights and for a user's own model."""
+        """Returns predictions from the outputs of one call; None with random weights, and for a user's own model."""
         return None
 
     def end_to_end(self, outputs: object) -> EndToEnd | None:
-        """Times what a request needs besides the model's call; None if nothing."""
+        """Times the parts of a request around the model's call; None if there are no such parts."""
         return None
 
     @cached_property
@@ -102,7 +102,7 @@ class Workload(ABC):
 
     @cached_property
     def restorer(self) -> effects.Restorer:
-        """What each call gets back because an earlier one changed it. Must be made before the first call."""
+        """Restores, before each call, what an earlier call changed. Must be made before the first call."""
         return effects.Restorer(self.batch)
 
     def call(self, model: Model) -> timing.Call:
@@ -111,19 +111,19 @@ class Workload(ABC):
         return timing.PreparedCall(restorer.restore, lambda: model(**restorer.batch))
 
     def once(self, model: Model) -> object:
-        """Calls `model` with the batch as it was made, whatever earlier calls have changed."""
+        """Calls `model` once with the original batch: changes that earlier calls made to it are undone before."""
         self.restorer.restore()
         return model(**self.restorer.batch)
 
     def outputs(self, model: Model) -> object:
-        """Returns cloned outputs, to compare eager and compiled.
+        """Returns cloned outputs of one call, for the comparison of eager and compiled.
 
         Call it for the eager model first: a text model's compiled copy is fed the tokens that eager chose.
         """
         return compilation.clone_outputs(self.call(model)())
 
     def exact_outputs(self, exact: Model) -> object:
-        """Returns what `outputs` would return for `exact`, a float64 copy of the model: the same tensors in float64."""
+        """Returns what `outputs` would return for `exact`, a float64 copy of the model. All tensors are float64."""
 
         def double(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.double() if tensor.is_floating_point() else tensor.clone()
@@ -131,5 +131,5 @@ class Workload(ABC):
         return exact(**pytree.tree_map_only(torch.Tensor, double, self.restorer.batch))
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, object]:
-        """Times another call, eager and compiled, after the main one. Returns the fields that it adds to the result."""
+        """Times a second kind of call, if the task has one, for eager and compiled. Returns fields for the result."""
         return {}

@@ -1,4 +1,4 @@
-"""Loads the model and the inputs of a run: each task has a file of its own here, with a function `load`."""
+"""Loads the model and the inputs of a run. Each task has a file here, with a function `load`."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -16,9 +16,9 @@ LOADERS = {name: import_module(f"{__name__}.{name.replace('-', '_')}").load for 
 
 
 def load(spec: RunSpec, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None) -> Workload:
-    """Sets torch's global options for the run and loads its model. Raises BadInput if that is impossible.
+    """Sets torch's global options for the run and loads its model. Raises BadInput if the model cannot be loaded.
 
-    - `file`: the picture; None for a model that sees none.
+    - `file`: the picture; None for a model that needs none.
     - `on_image`: called with the picture's facts before the model is loaded; None for no call.
     """
     torch_settings.apply(spec)

@@ -25,9 +25,10 @@ class ImageSegmentation(PictureWorkload):
 
     @classmethod
     def load(cls, *asked: Any) -> "ImageSegmentation":
-        """Loads picture and model (`asked`: as in `PictureWorkload`), and finds out which of `SEGMENTATIONS` to decode.
+        """Loads picture and model, and sets which of `SEGMENTATIONS` is decoded. `asked`: as in `PictureWorkload`.
 
-        If the catalogue does not say and the model can do all three, the checkpoint's name decides. In doubt: semantic.
+        If the catalogue does not say which, and the model can do all three, the word in the checkpoint's name decides.
+        Without such a word it is semantic segmentation, with a caveat.
         """
         workload = super().load(*asked)
         checkpoint = workload.loaded.checkpoint
@@ -82,7 +83,7 @@ load = ImageSegmentation.load
 
 
 def crop_of(processor: object, width: int, height: int) -> tuple[float, float, float, float]:
-    """Returns the edges of the processor's centre crop, as shares of the picture (0 to 1): left, top, right, bottom."""
+    """Returns the edges of the processor's centre crop, left, top, right, bottom, as shares of the picture (0 to 1)."""
     crop = getattr(processor, "crop_size", None)
     if not getattr(processor, "do_center_crop", False) or not crop:
         return (0.0, 0.0, 1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Object detection: boxes in pixels of the picture, named with the model's labels or with the user's queries."""
+"""Object detection: boxes in pixels of the picture, named by the model's labels or by the user's queries."""
 
 import torch
 from transformers.utils import ModelOutput

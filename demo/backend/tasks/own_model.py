@@ -50,7 +50,7 @@ class OwnModel(Workload):
 
 
 def load(spec: RunSpec, device: torch.device) -> OwnModel:
-    """Calls the user's function. Raises BadInput if the file, the function or what it returns cannot be used."""
+    """Calls the user's function. Raises BadInput if the file, the function or its result cannot be used."""
     file, name = own_model_parts(spec.checkpoint)
     called = f"{name}() of {file.name}"
     torch.manual_seed(0)  # random weights are the same in every process of a run
@@ -85,7 +85,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
 
 
 def _place(model: torch.nn.Module, spec: RunSpec, device: torch.device) -> torch.nn.Module:
-    """Returns the module in eval mode, on the device. Floating-point weights get the spec's dtype, complex ones not."""
+    """Returns the module in eval mode, on the device. Real weights get the spec's dtype, complex ones do not."""
     dtype = dtype_of(spec)
     model.eval()  # not chained: a user's `train` may return nothing
     model = model.to(device)
@@ -122,9 +122,10 @@ def _import_file(checkpoint: str, file: Path) -> ModuleType:
 
 
 def _find_neighbours(folder: Path) -> None:
-    """Lets imports find the files of the user's folder, before those of this project and of installed packages.
+    """Makes imports find the files of the user's folder before those of this project and of installed packages.
 
-    Not those named like a module of Python's own: torch imports some of these late, and would get the user's.
+    Files named like a module of Python's own are not found this way: torch imports some of these late, and would get
+    the user's file instead.
     """
     package = __name__.partition(".")[0]
     own = importlib.machinery.PathFinder.find_spec(package, [str(folder)])
@@ -144,7 +145,10 @@ def _find_neighbours(folder: Path) -> None:
 
 
 def _by_name(model: torch.nn.Module, given: object, called: str) -> Batch:
-    """Returns the inputs `given` by keyword. If `forward` refuses them, raises BadInput about the function `called`."""
+    """Returns the inputs `given` as keyword arguments. `called`: the name of the user's function, for errors.
+
+    Raises BadInput if `forward` does not accept them.
+    """
     by_name = dict(given) if isinstance(given, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
     by_position = () if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else (given,)
     if not tensors((by_position, by_name)):

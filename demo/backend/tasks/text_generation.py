@@ -1,8 +1,9 @@
-"""Text generation: a causal language model continues a prompt token by token, over a static cache of keys and values.
+"""Text generation: a causal language model continues a prompt token by token, with a static cache of keys and values.
 
 A timed call is one greedy decoding step. The prefill, the call that reads the prompt, is timed separately. Not covered:
 padding, sampling, an end-of-text token, a sliding window shorter than prompt and answer, and models that keep other
-state than keys and values. For an answer beyond longrope's original length, a "differ" may be wrong.
+state than keys and values. With longrope scaling, the verdict "differ" may be wrong for an answer beyond the original
+length.
 """
 
 import functools
@@ -37,7 +38,7 @@ chosen, not measured: they have to let through every right cache. A wrong one gi
 
 
 class Decoding:
-    """A prompt, the answer to it so far, and a static cache with the keys and values of both.
+    """A prompt, the answer generated so far, and a static cache with the keys and values of both.
 
     The eager and the compiled model take turns: they share the cache and continue the same answer.
     """
@@ -64,16 +65,16 @@ class Decoding:
         self._rewind(0)
 
     def prefill(self, model: Model) -> torch.Tensor:
-        """Reads the prompt and chooses the answer's first token. Returns its logits, [batch, 1, vocabulary]."""
+        """Reads the prompt and chooses the first token of the answer. Returns its logits, [batch, 1, vocabulary]."""
         self._rewind(0)
         logits = self._logits(model, self.prompt)
         self.first, self.step = self.token, 0
         return logits
 
     def decode(self, model: Model) -> torch.Tensor:
-        """Generates the next token of the text in this object. Returns the token's logits, [batch, 1, vocabulary].
+        """Generates the next token of the answer. Returns its logits, [batch, 1, vocabulary].
 
-        A text that is complete starts again from its first token, so that any number of calls can be timed.
+        A complete answer is started again from its first token, so that any number of calls can be timed.
         """
         if self.step == self.steps:
             self.restart()
@@ -89,7 +90,7 @@ class Decoding:
         """Returns the tokens of a whole answer, and the logits of its first `COMPARED_TOKENS` tokens.
 
         Both are from the batch's first row, on the CPU: [answer tokens] and [compared tokens, vocabulary]. `forced`:
-        the tokens that the model is fed, [answer tokens]; None: the tokens that the model itself chooses.
+        tokens to feed to the model, [answer tokens]; None: it is fed the tokens that it chooses itself.
         """
         rows, tokens = [], []
         for index in range(self.steps + 1):
@@ -103,13 +104,13 @@ class Decoding:
         return torch.cat(tokens).cpu(), torch.cat(rows)
 
     def _logits(self, model: Model, tokens: torch.Tensor) -> torch.Tensor:
-        """Calls the model on `tokens`, returns the logits, and sets `token` to the likeliest next token."""
+        """Calls the model on `tokens` and returns the logits. Sets `self.token` to the likeliest next token."""
         logits: torch.Tensor = model(input_ids=tokens, **self.options).logits
         self.token = logits[:, -1].argmax(-1, keepdim=True)
         return logits
 
     def _rewind(self, length: int) -> None:
-        """Sets how many tokens the cache holds. Later keys and values stay, hidden by the mask, until overwritten."""
+        """Sets the cache's length to `length` tokens. Later keys and values are masked until they are overwritten."""
         for layer in self.cache.layers:
             layer.cumulative_length.fill_(length)
 
@@ -133,14 +134,14 @@ class TextWorkload(Workload):
         return effects.Restorer({})  # `Decoding` rewinds the cache, which is what a call changes
 
     def batch_of(self, size: InputSize) -> Batch:
-        """Returns the arguments of a call without a cache. Its prompt is the run's, repeated or cut to the size."""
+        """Returns the arguments of a call without a cache. The run's prompt is repeated or cut to the size."""
         own = self.ids.shape[1]
         tokens = size.prompt_tokens or own
         row = self.ids.to(self.device).repeat(1, math.ceil(tokens / own))[:, :tokens]
         return {"input_ids": row.repeat(size.batch_size, 1).contiguous(), "use_cache": False, "logits_to_keep": 1}
 
     def call(self, model: Model) -> timing.Call:
-        """Returns a function that makes one decoding step. Its first call also reads the prompt, to compile prefill."""
+        """Returns a function that makes one decoding step. Its first call also reads the prompt, as the prefill."""
         decoding, begun = self.decoding, False
 
         def step() -> torch.Tensor:
@@ -159,9 +160,10 @@ class TextWorkload(Workload):
         return outputs
 
     def outputs(self, model: Model) -> dict[str, object]:
-        """Returns {"tokens": the model's answer, "logits": the model's logits when it is fed eager's answer}.
+        """Returns {"tokens": the model's own answer, "logits": the model's logits when it is fed eager's answer}.
 
-        The tokens are a list, because every tensor is compared, and a rounding may change the text.
+        The tokens are a list and no tensor, because all tensors are compared as numbers, and a rounding may change a
+        token.
         """
         tokens, logits = self.decoding.answer(model)
         if self.decoding.eager_tokens is None:
@@ -171,7 +173,7 @@ class TextWorkload(Workload):
         return {"tokens": tokens.tolist(), "logits": logits}
 
     def exact_outputs(self, exact: Model) -> dict[str, torch.Tensor]:
-        """Returns the logits of `exact`, a float64 copy of the model, from one call over prompt and answer."""
+        """Returns the logits of `exact`, a float64 copy of the model, from one call over prompt and answer together."""
         assert self.decoding.eager_tokens is not None
         answer = self.decoding.eager_tokens[:COMPARED_TOKENS]
         text = torch.cat([self.ids[0], answer[:-1]]).unsqueeze(0).to(self.device)
@@ -220,10 +222,10 @@ def load(spec: RunSpec, device: torch.device) -> TextWorkload:
 
 
 def _check_cache(workload: TextWorkload) -> None:
-    """Raises BadInput if a decoding step with the cache fails, or its logits differ from a call without a cache.
+    """Raises BadInput if a decoding step with the cache fails, or if its logits differ from a call without a cache.
 
-    Causes: an encoder; a model that ignores the cache or keeps other state; a mask that does not fit a cache longer
-    than the text; a tokenizer with more tokens than the model.
+    Possible causes: an encoder; a model that ignores the cache or keeps other state; a mask that does not fit a cache
+    longer than the text; a tokenizer with more tokens than the model.
     """
     model, why = workload.model, ""
     try:
@@ -251,9 +253,9 @@ def _check_cache(workload: TextWorkload) -> None:
 
 
 def misplaced_marks(loaded: models.LoadedModel, ids: list[int]) -> list[Caveat]:
-    """Returns caveats for a prompt that begins with two beginnings of a text, or ends with the end of one.
+    """Returns caveats if the prompt has two begin-of-text tokens at its start, or an end-of-text token at its end.
 
-    Blanks before and behind do not count. `ids`: the prompt's tokens.
+    Tokens of blanks around them are ignored. `ids`: the prompt's tokens.
     """
     tokenizer = loaded.tokenizer
     if tokenizer is None:
@@ -274,7 +276,7 @@ def _decode(tokenizer: PreTrainedTokenizerBase, ids: list[int], **options: bool)
 
 
 def as_text(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> Predictions:
-    """Returns the text of the tokens, and the piece that each token adds: '' if the token completes no character."""
+    """Returns the text of the tokens, and what each token adds to it: '' for a token that completes no character."""
     pieces: list[str] = []
     # Each token is decoded after the last piece's tokens: alone, it would lose the space at its beginning.
     # `tokenizers.decoders.DecodeStream` does the same, but raises at bytes that are no UTF-8.
@@ -288,7 +290,7 @@ def as_text(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> Predictions:
 
 
 def _check_length(config: PreTrainedConfig, prompt_tokens: int, spec: RunSpec) -> None:
-    """Raises BadInput if prompt and answer together exceed the model's context or its sliding window."""
+    """Raises BadInput if prompt and answer together are longer than the model's context or its sliding window."""
     names = ("max_position_embeddings", "sliding_window", "attention_chunk_size")
     sizes = [size for name in names if isinstance(size := getattr(config, name, None), int) and size > 0]
     context = min(sizes, default=math.inf)
