@@ -68,18 +68,24 @@ def ladders(table: BestTable) -> tuple[list[list[str]], list[str]]:
         package = Path(folder) / "model.pt2"
         for row in table.rows:
             name = row.way.name
-            known = row.first_answers.get("warm")
-            if name not in LADDERS or known is None:
+            part_seconds = row.first_answers.get("warm")
+            if name not in LADDERS or part_seconds is None:
                 continue
             if name == "package":
                 runner = Runner(None)
                 list(runner.run(row.way.spec, PICTURE, files=Files(package=package)))
                 runner.close()
             watch = statistics.median(starts(row.way.spec, package if name == "package" else None))
-            ours = sum(known.values())
+            ours = sum(part_seconds.values())
             apart = ours / watch - 1
             rows.append(
-                [name, *(f"{known[part]:.2f}" for part in known), f"{ours:.2f}", f"{watch:.2f}", f"{apart:+.1%}"]
+                [
+                    name,
+                    *(f"{part_seconds[part]:.2f}" for part in part_seconds),
+                    f"{ours:.2f}",
+                    f"{watch:.2f}",
+                    f"{apart:+.1%}",
+                ]
             )
             if abs(apart) > MAX_APART:
                 missed.append(f"{name}'s start is {apart:+.1%} off the stopwatch")

@@ -71,17 +71,17 @@ def main() -> None:
                 prompt = catalog.PROMPT if model == "shapes-gemma" else ""
                 spec = catalog.make_spec(model, weights=weights, device="cpu", prompt=prompt)
                 empty = dataclasses.replace(spec, cache="empty")
-                for case, one, load in (
+                for case, run_spec, load in (
                     ("from nothing, quiet", spec, contextlib.nullcontext),
                     ("again, quiet", spec, contextlib.nullcontext),
                     ("again, busy", spec, busy),
                     ("from nothing, busy", empty, busy),
                 ):
                     with load():
-                        line, ratio = row(one, runner, history, case)
+                        line, ratio = row(run_spec, runner, history, case)
                     rows.append(line)
                     times.append(ratio)
-    good = sum(1 / WITHIN <= one <= WITHIN for one in times)
+    good = sum(1 / WITHIN <= ratio <= WITHIN for ratio in times)
     heads = ["checkpoint", "run", "estimate from", "estimate", "took", "took over estimate", "status"]
     text = f"{report.table(heads, rows)}\n\nWithin a factor of {WITHIN:g}: {good} of {len(times)}."
     report.publish("estimates", "The estimate of a run", text)

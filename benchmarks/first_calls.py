@@ -67,8 +67,8 @@ def two_starts(checkpoint: str) -> list[Start]:
         for _ in STARTS:
             load = os.getloadavg()[0]
             command = [sys.executable, "-m", "demo.backend.first_call"]
-            done = subprocess.run(command, input=job, env=env, stdout=subprocess.PIPE, text=True, check=True)
-            cost, cache = json.loads(done.stdout)
+            process = subprocess.run(command, input=job, env=env, stdout=subprocess.PIPE, text=True, check=True)
+            cost, cache = json.loads(process.stdout)
             starts.append(Start(checkpoint, cache, codec.from_plain(CompileCost, cost).model_seconds, load))
     return starts
 
@@ -104,33 +104,34 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a file for the starts")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--quick", action="store_true")
-    asked = parser.parse_args()
-    models, rounds = (MODELS[:2], 2) if asked.quick else (MODELS, asked.rounds)
-    starts = read_kept(asked.keep) if asked.keep else []
-    done = Counter(start.checkpoint for start in starts)
+    options = parser.parse_args()
+    models, rounds = (MODELS[:2], 2) if options.quick else (MODELS, options.rounds)
+    starts = read_kept(options.keep) if options.keep else []
+    starts_by_model = Counter(start.checkpoint for start in starts)
     for number in range(rounds):
         for checkpoint in models:
-            if done[checkpoint] <= number * len(STARTS):
+            if starts_by_model[checkpoint] <= number * len(STARTS):
                 new = two_starts(checkpoint)
                 starts += new
-                if asked.keep:
-                    keep(asked.keep, new)
+                if options.keep:
+                    keep(options.keep, new)
                 print(*new, sep="\n", file=sys.stderr, flush=True)
     rows, outside, lines = [], [], []
     for cache in STARTS:
         alike = {
             model: [start for start in starts if (start.checkpoint, start.cache) == (model, cache)] for model in models
         }
-        alike = {model: those for model, those in alike.items() if len(those) > 1}
-        rows += [row(model, cache, those) for model, those in alike.items()]
-        freedom = sum(len(those) - 1 for those in alike.values())
-        squares = sum(spread([start.seconds for start in those]) ** 2 * (len(those) - 1) for those in alike.values())
-        found, assumed = math.sqrt(squares / freedom), ASSUMED_FIRST_CALLS[cache].deviation
+        alike = {model: group for model, group in alike.items() if len(group) > 1}
+        rows += [row(model, cache, group) for model, group in alike.items()]
+        freedom = sum(len(group) - 1 for group in alike.values())
+        squares = sum(spread([start.seconds for start in group]) ** 2 * (len(group) - 1) for group in alike.values())
+        deviation, assumed = math.sqrt(squares / freedom), ASSUMED_FIRST_CALLS[cache].deviation
         lines.append(
-            f"- {cache}: {fmt.percent(found)}, with {freedom} degrees of freedom; assumed are {fmt.percent(assumed)}."
+            f"- {cache}: {fmt.percent(deviation)}, with {freedom} degrees of freedom; "
+            f"assumed are {fmt.percent(assumed)}."
         )
-        if not AIM[0] <= assumed / found <= AIM[1]:
-            outside.append(f"{cache}: {found:.1%} were found, {assumed:.1%} are assumed")
+        if not AIM[0] <= assumed / deviation <= AIM[1]:
+            outside.append(f"{cache}: {deviation:.1%} were found, {assumed:.1%} are assumed")
     loads = [start.load for start in starts]
     text = (
         report.table(["model", "start", "starts", "median", "range", "spread"], rows)
@@ -140,7 +141,7 @@ def main() -> None:
         f"{statistics.median(loads):.1f} in the middle."
     )
     report.publish("first_calls", "How far do equal first calls differ?", text)
-    if outside and not asked.quick:
+    if outside and not options.quick:
         sys.exit("; ".join(outside))
 
 

@@ -113,9 +113,9 @@ def timed(machine: Machine, seconds: float, truth: float, seed: int) -> timing.S
 def over_steady(seconds: float) -> tuple[float, float]:
     """Returns both latencies, each over that of a steady call, on a machine that only switches disturb."""
     truth = 1.43
-    known = timed(Machine("without noise"), seconds, truth, 0).estimate()
-    assert known.eager_seconds is not None and known.compiled_seconds is not None
-    return known.eager_seconds / seconds, known.compiled_seconds * truth / seconds
+    estimate = timed(Machine("without noise"), seconds, truth, 0).estimate()
+    assert estimate.eager_seconds is not None and estimate.compiled_seconds is not None
+    return estimate.eager_seconds / seconds, estimate.compiled_seconds * truth / seconds
 
 
 def one_run(machine: Machine, seconds: float, truth: float, seed: int) -> ProcessFigure:
@@ -143,15 +143,15 @@ def search(ways: Sequence[tuple[float, Speedup]]) -> tuple[bool, float, bool]:
     measured = {EAGER_WAY: Measured(1.0, 1.0, 1.0)} | dict(
         zip(names, (speedup.pooled for _, speedup in ways), strict=True)
     )
-    found = best_table.rank_rows([WayResult(Way(name, SPEC), measured=one) for name, one in measured.items()])
-    assert found.winner is not None
-    ends = {row.way.name: row.speedup for row in found.rows if row.speedup is not None and row.way.name != EAGER_WAY}
+    table = best_table.rank_rows([WayResult(Way(name, SPEC), measured=estimate) for name, estimate in measured.items()])
+    assert table.winner is not None
+    ends = {row.way.name: row.speedup for row in table.rows if row.speedup is not None and row.way.name != EAGER_WAY}
     covered = all(interval.low <= truths[name] <= interval.high for name, interval in ends.items())
     orders = [
-        wrong(measured[one].over(measured[other]).judge(len(ways)).verdict, truths[one] / truths[other])
-        for one, other in combinations(truths, 2)
+        wrong(measured[first].over(measured[second]).judge(len(ways)).verdict, truths[first] / truths[second])
+        for first, second in combinations(truths, 2)
     ]
-    return covered, sum(orders) / len(orders), found.winner.way.name != EAGER_WAY
+    return covered, sum(orders) / len(orders), table.winner.way.name != EAGER_WAY
 
 
 def count_outcomes(machine: Machine, seconds: float, runs: int) -> np.ndarray:

@@ -81,16 +81,16 @@ class Server:
         """Runs for one visitor through the API. Returns 'result', 'full', or what else came of it."""
         endpoint = f"{self.address}gradio_api/call/benchmark"
         try:
-            asked = urllib.request.Request(endpoint, self.body, {"Content-Type": "application/json"})
-            with urllib.request.urlopen(asked, timeout=GIVE_UP_SECONDS) as answer:
+            request = urllib.request.Request(endpoint, self.body, {"Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=GIVE_UP_SECONDS) as answer:
                 event = json.load(answer)["event_id"]
             with urllib.request.urlopen(f"{endpoint}/{event}", timeout=GIVE_UP_SECONDS) as events:
-                told = events.read().decode()
+                stream = events.read().decode()
         except OSError as error:
             return f"no answer: {error}"
-        if "event: complete" in told:
-            return "result" if '"status":"ok"' in told.replace(" ", "") else "a result that is not ok"
-        return "full" if FULL in told else told
+        if "event: complete" in stream:
+            return "result" if '"status":"ok"' in stream.replace(" ", "") else "a result that is not ok"
+        return "full" if FULL in stream else stream
 
 
 def serve() -> None:
@@ -127,8 +127,8 @@ def served(queue: int) -> Iterator[Server]:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:
-            told = json.loads(process.stdout.readline())
-            yield Server(told["address"], process.pid, folder, json.dumps(told["body"]).encode())
+            ready = json.loads(process.stdout.readline())
+            yield Server(ready["address"], process.pid, folder, json.dumps(ready["body"]).encode())
         finally:
             process.terminate()
             process.wait(30)
@@ -173,9 +173,9 @@ def crowd(server: Server, visitors: int) -> tuple[list[str], int, list[float]]:
 def final_count(count: Callable[[], int], most: int) -> int:
     """Returns what `count` gives once that is at most `most`, or after 15 seconds."""
     deadline = time.monotonic() + 15.0
-    while (found := count()) > most and time.monotonic() < deadline:
+    while (number := count()) > most and time.monotonic() < deadline:
         time.sleep(0.1)
-    return found
+    return number
 
 
 def measure(visitors: int, queue: int, runs: int) -> tuple[list[list[str]], list[str]]:
@@ -193,7 +193,7 @@ def measure(visitors: int, queue: int, runs: int) -> tuple[list[list[str]], list
         descriptors_late = final_count(server.descriptors, descriptors_early)
         processes = final_count(server.processes, PROCESSES)
         files = final_count(server.temporary_files, 1)
-        stored, asked = server.history.count(), 1 + served_at_last + len(again)
+        stored, expected = server.history.count(), 1 + served_at_last + len(again)
         journal = len(list(server.history.path.parent.glob("*.running/*")))
     p95 = statistics.quantiles(pages, n=20)[-1] if len(pages) > 1 else float("nan")
     growth = memory_late / memory_early
@@ -216,10 +216,10 @@ def measure(visitors: int, queue: int, runs: int) -> tuple[list[list[str]], list
         ("file descriptors more than then", more_descriptors, "0", more_descriptors <= 0),
         ("processes left", processes, str(PROCESSES), processes <= PROCESSES),
         ("folders of temporary files left", files, "1, the spare's", files <= 1),
-        ("rows stored", stored, str(asked), stored == asked),
+        ("rows stored", stored, str(expected), stored == expected),
         ("notes of runs under way left", journal, "0", journal == 0),
     ]
-    rows = [[str(what), str(found), str(limit), "ok" if good else "**over**"] for what, found, limit, good in checks]
+    rows = [[str(name), str(value), str(limit), "ok" if good else "**over**"] for name, value, limit, good in checks]
     return rows, [str(what) for what, _, _, good in checks if not good] + others[:3]
 
 

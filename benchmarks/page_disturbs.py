@@ -89,15 +89,15 @@ def on_the_page(tab: Any, timing: Meter) -> None:
 
 def without_the_page(address: str) -> None:
     call = f"{address}gradio_api/call/v2/benchmark"
-    asked = urllib.request.Request(call, json.dumps({}).encode(), {"Content-Type": "application/json"})
-    event = json.loads(urllib.request.urlopen(asked).read())["event_id"]
+    request = urllib.request.Request(call, json.dumps({}).encode(), {"Content-Type": "application/json"})
+    event = json.loads(urllib.request.urlopen(request).read())["event_id"]
     with urllib.request.urlopen(f"{address}gradio_api/call/benchmark/{event}") as answer:
         answer.read()
 
 
 def row(name: str, results: list[RunResult]) -> list[str]:
     medians = [statistics.median(run.latencies[which] for run in results) for which in ("eager", "compiled")]
-    rough = sum((known := Report(run).quality) is not None and known.mark == "rough" for run in results)
+    rough = sum((quality := Report(run).quality) is not None and quality.mark == "rough" for run in results)
     threads = ", ".join(str(run.environment.threads) for run in results if run.environment is not None)
     return [name, str(len(results)), *(f"{1e3 * each:.3f} ms" for each in medians), threads, str(rough)]
 
@@ -112,7 +112,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as data, app(data) as address, sync_playwright() as playwright:
         history = History(Path(data) / "history.sqlite3")
         without_the_page(address)  # compiles
-        seen = {run.id for run in history.all()}
+        earlier_ids = {run.id for run in history.all()}
         for turn in range(turns):
             for name in sorted(runs, reverse=bool(turn % 2)):
                 if name == "without it":
@@ -130,8 +130,8 @@ def main() -> None:
                         tab.wait_for_timeout(20_000)  # the recorded race has played, and the machine was looked at
                         rest.add(tab, REST_SECONDS)
                     browser.close()
-                (new,) = (run for run in history.all() if run.id not in seen)
-                seen.add(new.id)
+                (new,) = (run for run in history.all() if run.id not in earlier_ids)
+                earlier_ids.add(new.id)
                 runs[name].append(new)
     rows = [row(name, results) for name, results in runs.items()]
     text = report.table(["the run", "runs", "eager", "compiled", "threads of each run", "rough"], rows)
@@ -143,7 +143,7 @@ def main() -> None:
         [statistics.median(run.latencies[which] for run in results) for which in ("eager", "compiled")]
         for results in runs.values()
     )
-    apart = max(abs(one / other - 1) for one, other in zip(page, none, strict=True))
+    apart = max(abs(with_page / without_page - 1) for with_page, without_page in zip(page, none, strict=True))
     if apart > MEDIANS or max(rest.share, timing.share) > SHARE or rows[0][4] != rows[1][4] or rows[0][5] > rows[1][5]:
         sys.exit("over a limit")
 

@@ -34,13 +34,13 @@ def resident_bytes(pid: int) -> int:
 
 def processes_with(mark: str) -> set[int]:
     """Returns the ids of the processes with this mark in their environment: an app and all that it has started."""
-    found = set()
+    pids = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has just ended
             dead = (entry / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
             if mark.encode() in (entry / "environ").read_bytes() and not dead:
-                found.add(int(entry.name))
-    return found
+                pids.add(int(entry.name))
+    return pids
 
 
 def one_start(data: str) -> tuple[float, int, int]:

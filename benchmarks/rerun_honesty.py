@@ -63,7 +63,10 @@ class Counted:
     def compared(self) -> float:
         """Coverage of the quotients of two trials, as Compare takes them."""
         pairs = zip(self.known[::2], self.known[1::2], strict=False)
-        measured = [(one / other, stats.quotient(first, second)) for (one, first), (other, second) in pairs]
+        measured = [
+            (first_truth / second_truth, stats.quotient(first, second))
+            for (first_truth, first), (second_truth, second) in pairs
+        ]
         return statistics.fmean(both.low <= truth <= both.high for truth, both in measured)
 
     @property
@@ -108,13 +111,13 @@ def trials(machine: Machine, spread: float, count: int) -> Iterator[tuple[float,
 
 def count_outcomes(count: int) -> Mapping[tuple[float, tuple[str, int]], Counted]:
     """Returns the counts by spread and case, over all machines."""
-    found: dict[tuple[float, tuple[str, int]], Counted] = defaultdict(Counted)
+    counted: dict[tuple[float, tuple[str, int]], Counted] = defaultdict(Counted)
     for spread in SPREADS:
         for machine in MACHINES:
             for truth, processes in trials(machine, spread, count):
                 for case, interval in intervals(processes, spread):
-                    found[spread, case].add(interval, truth, processes[-1].ratio)
-    return found
+                    counted[spread, case].add(interval, truth, processes[-1].ratio)
+    return counted
 
 
 def total_of(parts: Sequence[Counted]) -> Counted:
@@ -126,16 +129,16 @@ def total_of(parts: Sequence[Counted]) -> Counted:
 
 
 def main() -> None:
-    found = count_outcomes(TRIALS)
+    counted = count_outcomes(TRIALS)
     rows, outside = [], []
     for spread in KNOWN, UNKNOWN:
         widths: dict[str, float] = {}
         for count in range(1, PROCESSES + 1):
-            parts = {f"{true:.0%}": found[true, (spread, count)] for true in SPREADS}
+            parts = {f"{true:.0%}": counted[true, (spread, count)] for true in SPREADS}
             total = total_of(list(parts.values()))
-            told = [f"{part.coverage:.1%}, ±{part.half_width:.1%}" for part in parts.values()]
+            cells = [f"{part.coverage:.1%}, ±{part.half_width:.1%}" for part in parts.values()]
             shares = total.coverage, total.captured / total.trials, total.compared, total.searched
-            rows.append([spread, str(count), *told, *(f"{share:.1%}" for share in shares)])
+            rows.append([spread, str(count), *cells, *(f"{share:.1%}" for share in shares)])
             if spread == KNOWN:
                 if not all(AIM[0] <= share <= AIM[1] for share in (total.coverage, total.compared)):
                     outside.append(f"coverage of {count}")

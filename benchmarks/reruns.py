@@ -100,9 +100,11 @@ def places() -> list[Place]:
 
 def remaining(kept: Iterable[Kept]) -> list[Place]:
     """Returns the places that are still to be run, round by round."""
-    done = Counter(entry.place for entry in kept)
+    runs_by_place = Counter(entry.place for entry in kept)
     counts = {OURS: RUNS, GUIDE: GUIDE_RUNS}
-    return [place for number in range(RUNS) for place in places() if done[place] <= number < counts[place.protocol]]
+    return [
+        place for number in range(RUNS) for place in places() if runs_by_place[place] <= number < counts[place.protocol]
+    ]
 
 
 def read_kept(path: Path) -> list[Kept]:
@@ -175,8 +177,8 @@ def judge(speedups: Sequence[Speedup]) -> list[Judged]:
     mean = stats.geometric_mean([speedup.within.ratio for speedup in speedups])
 
     def share(interval: stats.Interval, own: int) -> float:
-        others = [other.within.ratio for number, other in enumerate(speedups) if number != own]
-        return statistics.fmean(interval.low <= ratio <= interval.high for ratio in others)
+        other_ratios = [speedup.within.ratio for number, speedup in enumerate(speedups) if number != own]
+        return statistics.fmean(interval.low <= ratio <= interval.high for ratio in other_ratios)
 
     return [
         Judged(speedup, share(speedup, number), share(speedup.within, number), speedup.low <= mean <= speedup.high)
@@ -264,18 +266,18 @@ def by_basis(kept: Sequence[Kept]) -> str:
     for condition in CONDITIONS:
         judged = all_judged(kept, condition)
         for basis in dict.fromkeys(judged_run.speedup.basis for judged_run in judged):
-            those = [judged_run for judged_run in judged if judged_run.speedup.basis == basis]
-            rows.append([condition, basis, str(len(those)), *shares(those)])
+            chosen = [judged_run for judged_run in judged if judged_run.speedup.basis == basis]
+            rows.append([condition, basis, str(len(chosen)), *shares(chosen)])
     return report.table(["machine", "basis", "runs", *HEADER[7:11]], rows)
 
 
 def foreign_load(kept: Iterable[Kept], condition: str) -> str:
     """Returns the share of all cores that other processes used while the runs were timed: the median of their means."""
     means = [
-        statistics.fmean(seen)
+        statistics.fmean(shares)
         for entry in kept
         if entry.place.condition == condition
-        if (seen := [s.foreign_cpu for s in entry.result.machine_states if s.foreign_cpu is not None])
+        if (shares := [s.foreign_cpu for s in entry.result.machine_states if s.foreign_cpu is not None])
     ]
     return f"{statistics.median(means):.0%}" if means else "an unknown part"
 
@@ -322,8 +324,10 @@ def outside(kept: Sequence[Kept]) -> list[str]:
 
 
 def machines(kept: Iterable[Kept]) -> set[tuple[str, ...]]:
-    known = (entry.result.environment for entry in kept)
-    return {(machine.device_name, machine.torch, machine.transformers) for machine in known if machine is not None}
+    environments = (entry.result.environment for entry in kept)
+    return {
+        (machine.device_name, machine.torch, machine.transformers) for machine in environments if machine is not None
+    }
 
 
 def main() -> None:

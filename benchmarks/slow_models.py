@@ -70,19 +70,19 @@ def main() -> None:
         folder = arguments.parse_args().keep or Path(temporary)
         runs = {checkpoint: [run(checkpoint, 0, folder)] for checkpoint in MODELS}
         for number in range(1, RUNS):
-            for checkpoint, those in runs.items():
-                those.append(run(checkpoint, number, folder))
+            for checkpoint, model_runs in runs.items():
+                model_runs.append(run(checkpoint, number, folder))
     rows, against, beyond = [], 0, {"alone": [0, 0], "together": [0, 0]}
-    for checkpoint, those in runs.items():
-        mean, alone, together = verdicts_of(those)
+    for checkpoint, model_runs in runs.items():
+        mean, alone, together = verdicts_of(model_runs)
         for name, verdicts in (("alone", alone), ("together", together)):
             against += sum(contradicts(verdict, mean) for verdict in verdicts)
             if max(mean, 1 / mean) > 1 + BEYOND:
                 beyond[name][0] += sum(verdict != "unsure" for verdict in verdicts)
                 beyond[name][1] += len(verdicts)
-        ratios = [run.speedup.within.ratio for run in those if run.speedup]
-        seconds = statistics.median(run.eager.median_seconds for run in those if run.eager)
-        calls = statistics.median(len(run.eager.wall_seconds) for run in those if run.eager)
+        ratios = [run.speedup.within.ratio for run in model_runs if run.speedup]
+        seconds = statistics.median(run.eager.median_seconds for run in model_runs if run.eager)
+        calls = statistics.median(len(run.eager.wall_seconds) for run in model_runs if run.eager)
         span = f"{mean:.2f}× ({min(ratios):.2f} to {max(ratios):.2f})"
         rows.append(
             [checkpoint, f"{seconds * 1e3:.0f} ms", f"{calls:.0f}", span, ", ".join(alone), ", ".join(together)]

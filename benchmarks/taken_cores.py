@@ -34,23 +34,23 @@ def run(checkpoint: str, neighbours: int) -> RunResult:
 def main() -> None:
     rows, farthest, opposite = [], 1.0, []
     for checkpoint in CHECKPOINTS:
-        known = {number: [run(checkpoint, number) for _ in range(RUNS)] for number in NEIGHBOURS}
-        idle = stats.geometric_mean([run.speedup.within.ratio for run in known[0] if run.speedup])
-        for number, results in known.items():
-            found = [run.speedup for run in results if run.speedup is not None]
-            off = [speedup.within.ratio / idle for speedup in found]
-            verdicts = [speedup.verdict for speedup in found]
+        runs_by_neighbours = {number: [run(checkpoint, number) for _ in range(RUNS)] for number in NEIGHBOURS}
+        idle = stats.geometric_mean([run.speedup.within.ratio for run in runs_by_neighbours[0] if run.speedup])
+        for number, results in runs_by_neighbours.items():
+            speedups = [run.speedup for run in results if run.speedup is not None]
+            off = [speedup.within.ratio / idle for speedup in speedups]
+            verdicts = [speedup.verdict for speedup in speedups]
             farthest = max(farthest, *off, *(1 / ratio for ratio in off)) if number else farthest
             opposite += [verdict for verdict in verdicts if verdict in ("slower" if idle > 1 else "faster",)]
             taken = sum(run.oversubscribed for run in results)
             counted = [f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts)]
-            middle = statistics.median(speedup.within.ratio for speedup in found)
+            middle = statistics.median(speedup.within.ratio for speedup in speedups)
             shown = f"{min(off):.2f} to {max(off):.2f}"
             place = [checkpoint, str(number), f"{taken} of {len(results)}"]
             rows.append([*place, f"{middle:.2f}×", shown, ", ".join(counted)])
     header = ["checkpoint", "neighbours", "cores taken", "speed-up, median", "over the idle one", "verdicts"]
-    told = f"Farthest from the idle speed-up: {farthest:.2f}×; the bound is {stats.TAKEN_FACTOR}×."
-    text = f"{report.table(header, rows)}\n\n{told}"
+    sentence = f"Farthest from the idle speed-up: {farthest:.2f}×; the bound is {stats.TAKEN_FACTOR}×."
+    text = f"{report.table(header, rows)}\n\n{sentence}"
     report.publish("taken_cores", "How far off is a speed-up while other programs take cores?", text)
     if opposite or farthest > stats.TAKEN_FACTOR:
         sys.exit("outside the bound")

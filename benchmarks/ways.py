@@ -65,13 +65,13 @@ def row(place: tuple[str, str], cell: GridRun) -> list[str]:
     return [*place, first, again, *latencies, Report(result).ratio_in_full, memory]
 
 
-def in_short(found: dict[tuple[str, str], GridRun]) -> str:
+def in_short(grid: dict[tuple[str, str], GridRun]) -> str:
     """Returns a line for each checkpoint: the first call from nothing and the speed-up of each way."""
     rows = []
-    for checkpoint in dict.fromkeys(checkpoint for checkpoint, _ in found):
+    for checkpoint in dict.fromkeys(checkpoint for checkpoint, _ in grid):
         rows.append([checkpoint])
         for way in WAYS:
-            rows[-1].append(_cost_and_gain(found[checkpoint, way].result))
+            rows[-1].append(_cost_and_gain(grid[checkpoint, way].result))
     return report.table(["checkpoint", *WAYS], rows)
 
 
@@ -81,26 +81,26 @@ def _cost_and_gain(result: RunResult | None) -> str:
     return f"{fmt.duration(result.compilation.first_call_seconds)}, {fmt.ratio(result.speedup.ratio)}"
 
 
-def probe(found: dict[tuple[str, str], GridRun]) -> str:
+def probe(grid: dict[tuple[str, str], GridRun]) -> str:
     """Returns how long inductor's instruction probe took, which no first call holds: '15 s'."""
-    compiled = [cell.result.compilation for cell in found.values() if cell.result and cell.result.compilation]
-    known = [took for cost in compiled if (took := cost.instruction_probe.built_seconds) is not None]
-    return fmt.duration(known[0]) if known else "an unknown time"
+    compiled = [cell.result.compilation for cell in grid.values() if cell.result and cell.result.compilation]
+    seconds = [took for cost in compiled if (took := cost.instruction_probe.built_seconds) is not None]
+    return fmt.duration(seconds[0]) if seconds else "an unknown time"
 
 
-def outside(found: dict[tuple[str, str], GridRun]) -> list[str]:
+def outside(grid: dict[tuple[str, str], GridRun]) -> list[str]:
     """Returns the aims that were missed, as sentences."""
     missed = []
-    for (checkpoint, way), cell in found.items():
+    for (checkpoint, way), cell in grid.items():
         compiled = cell.result.compilation if cell.result else None
         if way == "package" and compiled is not None and compiled.warm is not None:
             if (seconds := compiled.warm.parts["load"]) > MAX_LOAD_SECONDS:
                 missed.append(f"{checkpoint}: its package takes {fmt.duration(seconds)} to load")
     for checkpoint in (VIT, BEIT):
-        whole, layers = (first_call(found[checkpoint, way]) for way in ("whole model", "layers"))
+        whole, layers = (first_call(grid[checkpoint, way]) for way in ("whole model", "layers"))
         if not layers <= MAX_LAYERS_SHARE * whole:
             missed.append(f"{checkpoint}: with layers the first call takes {layers / whole:.2f} of the whole model's")
-    plain, frozen = (compiled_seconds(found[RESNET, way]) for way in ("whole model", "freezing"))
+    plain, frozen = (compiled_seconds(grid[RESNET, way]) for way in ("whole model", "freezing"))
     if not plain >= MIN_FREEZING_GAIN * frozen:
         missed.append(f"{RESNET}: freezing is {plain / frozen:.2f} times as fast as without")
     return missed
@@ -122,21 +122,21 @@ def main() -> None:
     fresh = parser.parse_args().fresh
     history = History()
     with contextlib.closing(Runner(history)) as runner:
-        found = cells(history.all(), runner.inspect(), fresh)
-        places = list(found)
-        for event in run_cells(list(found.values()), runner, PICTURE, threading.Event()):
+        grid = cells(history.all(), runner.inspect(), fresh)
+        places = list(grid)
+        for event in run_cells(list(grid.values()), runner, PICTURE, threading.Event()):
             if isinstance(event, Done):
-                found[places[event.place]] = event.cell
+                grid[places[event.place]] = event.cell
                 print(*places[event.place], event.cell.value, sep=" · ", file=sys.stderr, flush=True)
     text = (
-        f"The first call from nothing, and the speed-up:\n\n{in_short(found)}\n\n"
+        f"The first call from nothing, and the speed-up:\n\n{in_short(grid)}\n\n"
         "One run each, every one a fresh process with an empty cache. The next process finds the cache filled, or the "
-        f"package. Inductor's probe of the processor's instructions, once for the cache, took {probe(found)} more. "
+        f"package. Inductor's probe of the processor's instructions, once for the cache, took {probe(grid)} more. "
         "Memory is the largest resident set of the process that timed.\n\n"
-        + report.table(HEADER, [row(place, cell) for place, cell in found.items()])
+        + report.table(HEADER, [row(place, cell) for place, cell in grid.items()])
     )
     report.publish("ways", "The ways to compile", text)
-    if missed := outside(found):
+    if missed := outside(grid):
         sys.exit("; ".join(missed))
 
 

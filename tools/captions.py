@@ -84,9 +84,9 @@ def ask(thing: Thing, kind: str) -> tuple[str, str]:
     return thing.fill(question), thing.fill(answer)
 
 
-def _relation(one: int, other: int) -> str | None:
+def _relation(cell: int, other_cell: int) -> str | None:
     """Returns where one cell lies, seen from another of the same row or column; None if they share neither."""
-    (row, column), (other_row, other_column) = divmod(one, 3), divmod(other, 3)
+    (row, column), (other_row, other_column) = divmod(cell, 3), divmod(other_cell, 3)
     if row == other_row:
         return "left of" if column < other_column else "right of"
     if column == other_column:

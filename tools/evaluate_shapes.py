@@ -73,8 +73,8 @@ def mean_iou(folder: Path, scenes: Iterable[Scene]) -> float:
         with torch.no_grad():
             outputs = model(**processor(scene.image, return_tensors="pt"))
         height, width = scene.mask.shape
-        found = processor.post_process_semantic_segmentation(outputs, target_sizes=[(height, width)])[0].numpy()
-        pairs = scene.mask.astype(np.int64) * classes + found
+        predicted = processor.post_process_semantic_segmentation(outputs, target_sizes=[(height, width)])[0].numpy()
+        pairs = scene.mask.astype(np.int64) * classes + predicted
         confusion += np.bincount(pairs.ravel(), minlength=classes**2).reshape(classes, classes)
     shared = np.diag(confusion)
     ious = shared / (confusion.sum(0) + confusion.sum(1) - shared)
@@ -92,17 +92,17 @@ def find_boxes(model: Any, processor: Any, scene: Scene) -> Boxes:
     with torch.no_grad():
         outputs = model(**processor(scene.image, return_tensors="pt"))
     size = (scene.image.height, scene.image.width)
-    found = processor.post_process_object_detection(outputs, threshold=0.05, target_sizes=[size])[0]
-    labels = [model.config.id2label[int(label)] for label in found["labels"]]
-    return Boxes(labels, found["boxes"].numpy(), found["scores"].numpy())
+    detections = processor.post_process_object_detection(outputs, threshold=0.05, target_sizes=[size])[0]
+    labels = [model.config.id2label[int(label)] for label in detections["labels"]]
+    return Boxes(labels, detections["boxes"].numpy(), detections["scores"].numpy())
 
 
 def detection(pairs: list[tuple[Scene, Boxes]], threshold: float) -> Detection:
     """Returns the figures of the boxes with a score over the threshold."""
     shapes = hits = false = 0
     for scene, boxes in pairs:
-        found, kept = count_found(scene, boxes, threshold), int((boxes.scores > threshold).sum())
-        shapes, hits, false = shapes + len(scene.objects), hits + found, false + kept - found
+        matches, kept = count_found(scene, boxes, threshold), int((boxes.scores > threshold).sum())
+        shapes, hits, false = shapes + len(scene.objects), hits + matches, false + kept - matches
     return Detection(recall=hits / shapes, false_boxes_per_image=false / len(pairs))
 
 

@@ -105,7 +105,7 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Group]]:
     batches = (1,) if quick else (1, 16, 4)
     repeated = checkpoints[:1] if quick else [id for id in REPEATED if id in checkpoints]
     formats = ("float32",) if quick else ("bfloat16", "float32")
-    found = {
+    groups_by_step = {
         "table": longest_first([group(f"table {batch}", id, batch) for batch in batches for id in checkpoints]),
         "processes": [group("processes", id, round=round) for round in (1, 2) for id in repeated],
         "formats": longest_first(
@@ -119,7 +119,7 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Group]]:
         ],
         "autotune": [Group("autotune", (spec(id, 1, "max-autotune", profile="off"),)) for id in checkpoints],
     }
-    return {name: [] if quick and name in GPU_ONLY else groups for name, groups in found.items()}
+    return {name: [] if quick and name in GPU_ONLY else groups for name, groups in groups_by_step.items()}
 
 
 def longest_first(groups: Sequence[Group]) -> list[Group]:
@@ -133,19 +133,19 @@ def longest_first(groups: Sequence[Group]) -> list[Group]:
 
 
 def _spec(checkpoint: str, batch: int, mode: str, quick: bool, **more: Any) -> RunSpec:
-    known = catalog.find(checkpoint)
-    asked: dict[str, Any] = {
+    entry = catalog.find(checkpoint)
+    options: dict[str, Any] = {
         "batch_size": batch,
         "mode": mode,
         "device": "cpu" if quick else "cuda",
-        "weights": "pretrained" if known is not None and known.bundled else "random",
+        "weights": "pretrained" if entry is not None and entry.bundled else "random",
         **more,
     }
-    if known is not None and known.takes_text:
-        asked["text"] = catalog.QUERIES
-    if known is not None and known.task == TEXT_GENERATION:
-        asked["prompt"] = catalog.PROMPT
-    return catalog.make_spec(checkpoint, **asked)
+    if entry is not None and entry.takes_text:
+        options["text"] = catalog.QUERIES
+    if entry is not None and entry.task == TEXT_GENERATION:
+        options["prompt"] = catalog.PROMPT
+    return catalog.make_spec(checkpoint, **options)
 
 
 # The two steps without cells
@@ -168,10 +168,10 @@ def _probe(answer: str) -> subprocess.CompletedProcess[str]:
 
 def gpu_problem() -> str:
     """Returns why no GPU can be measured here, for the end of a sentence; '' if one can."""
-    done = _probe("machine_probe.host()")
-    if done.returncode:
-        return (done.stderr.strip().splitlines() or ["torch could not be imported"])[-1][:300]
-    machine = json.loads(done.stdout.splitlines()[-1])
+    process = _probe("machine_probe.host()")
+    if process.returncode:
+        return (process.stderr.strip().splitlines() or ["torch could not be imported"])[-1][:300]
+    machine = json.loads(process.stdout.splitlines()[-1])
     return "" if machine["gpu"] else machine["gpu_problem"] or "there is no GPU that torch can use here"
 
 
@@ -179,12 +179,12 @@ def look_at_machine(device: str) -> dict[str, Any]:
     """Returns the facts of the machine with the rates of a roofline in float32, or the problem in asking for them."""
     place = f"torch.device({device!r})"
     rates = f"profiling.matrix_rate({place}, torch.float32), profiling.copy_rate({place})"
-    done = _probe(f"[machine_probe.environment({place}), {rates}]")
+    process = _probe(f"[machine_probe.environment({place}), {rates}]")
     facts: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "environment": None}
-    if done.returncode:
-        return facts | {"problem": done.stderr.strip().splitlines()[-1][:300]}
-    found = json.loads(done.stdout.splitlines()[-1])
-    return facts | dict(zip(("environment", "operations_a_second", "copied_bytes_a_second"), found, strict=True))
+    if process.returncode:
+        return facts | {"problem": process.stderr.strip().splitlines()[-1][:300]}
+    figures = json.loads(process.stdout.splitlines()[-1])
+    return facts | dict(zip(("environment", "operations_a_second", "copied_bytes_a_second"), figures, strict=True))
 
 
 def run_tests(book: Book, noise: Path) -> None:
@@ -192,8 +192,8 @@ def run_tests(book: Book, noise: Path) -> None:
 
     Each is a record of its own, so that the next call goes on where this one ended. None takes a fixture.
     """
-    known = {record["test"] for record in book.of("tests")}
-    code = f"from tools import gpu_evidence; gpu_evidence.call_tests({known!r}, {os.getpid()})"
+    recorded = {record["test"] for record in book.of("tests")}
+    code = f"from tools import gpu_evidence; gpu_evidence.call_tests({recorded!r}, {os.getpid()})"
     with noise.open("a") as log:
         tests = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
@@ -209,7 +209,7 @@ def run_tests(book: Book, noise: Path) -> None:
         tests.wait()
 
 
-def call_tests(known: set[str], parent: int) -> None:
+def call_tests(recorded: set[str], parent: int) -> None:
     """Prints a line of JSON for each test that is not in `known`.
 
     The tests are loaded by their path, since an installed package may be called `tests`, too.
@@ -220,15 +220,15 @@ def call_tests(known: set[str], parent: int) -> None:
         raise FileNotFoundError("tests/gpu/test_on_a_gpu.py")
     tests: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tests)
-    names = [name for name in dir(tests) if name.startswith("test_") and name not in known]
+    names = [name for name in dir(tests) if name.startswith("test_") and name not in recorded]
     for name in names if tests.torch.cuda.is_available() else ():
-        started, said = time.monotonic(), "passed"
+        started, outcome = time.monotonic(), "passed"
         try:
             getattr(tests, name)()
         except Exception as error:
             traceback.print_exc()
-            said = f"FAILED: {error_text.first_line(error)}"
-        print(json.dumps({"test": name, "said": said, "seconds": time.monotonic() - started}), flush=True)
+            outcome = f"FAILED: {error_text.first_line(error)}"
+        print(json.dumps({"test": name, "said": outcome, "seconds": time.monotonic() - started}), flush=True)
 
 
 # The script

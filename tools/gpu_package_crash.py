@@ -59,10 +59,10 @@ def attempt(label: str, command: list[str], folder: Path, **variables: str) -> N
     """Runs a command in `folder` with an empty compile cache, and prints its exit code and what it said last."""
     shutil.rmtree(folder / "cache", ignore_errors=True)
     environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")} | variables
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    reached = " ".join(done.stdout.split())
-    last = (done.stderr.strip().splitlines() or [""])[-1][:110]
-    print(f"{label}: exit {done.returncode} | {reached} | {last}", flush=True)
+    process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    reached = " ".join(process.stdout.split())
+    last = (process.stderr.strip().splitlines() or [""])[-1][:110]
+    print(f"{label}: exit {process.returncode} | {reached} | {last}", flush=True)
 
 
 def main() -> int:

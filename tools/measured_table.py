@@ -31,15 +31,15 @@ def add_measured(results: Iterable[RunResult], path: Path, commit: str) -> list[
     checkpoint, batch size and subset. `commit` is this project's.
     Raises BadInput if the existing table cannot be read, OSError if it cannot be written.
     """
-    made = [(result, _row(result, commit)) for result in results]
-    if rows := [row for _, row in made if row is not None]:
+    results_and_rows = [(result, _row(result, commit)) for result in results]
+    if rows := [row for _, row in results_and_rows if row is not None]:
         earlier = read_measured(path) if path.exists() else []
         newest = {(row.checkpoint, row.batch_size, row.subset): row for row in rows}
         kept = [row for row in earlier if (row.checkpoint, row.batch_size, row.subset) not in newest]
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as draft:
             draft.write(csv_text(COLUMNS, map(csv_cells, [*kept, *rows])).encode())
-    return [result for result, row in made if row is None]
+    return [result for result, row in results_and_rows if row is None]
 
 
 def table_of(results: Iterable[RunResult]) -> Path:
@@ -80,7 +80,7 @@ def _row(result: RunResult, commit: str) -> PublishedRow | None:
     answered = result.status == "ok" and not result.void and speedup is not None
     if machine is None or not (answered or out_of_memory):
         return None
-    known = catalog.find(spec.checkpoint)
+    entry = catalog.find(spec.checkpoint)
     return PublishedRow(
         subset=subset_of(spec),
         gpu=device_label(machine.device_name),
@@ -88,7 +88,7 @@ def _row(result: RunResult, commit: str) -> PublishedRow | None:
         mode=spec.mode,
         batch_size=spec.batch_size,
         task=spec.task,
-        model=known.family if known else spec.checkpoint.rsplit("/", 1)[-1],
+        model=entry.family if entry else spec.checkpoint.rsplit("/", 1)[-1],
         checkpoint=spec.checkpoint,
         eager_seconds=result.latencies.get("eager"),
         compiled_seconds=None if out_of_memory else result.latencies["compiled"],

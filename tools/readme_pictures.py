@@ -55,11 +55,11 @@ def timed_run(checkpoint: str, repeats: str) -> str:
 
     Ends the program if the run gives no usable answer.
     """
-    asked = ["run", "--checkpoint", checkpoint, "--cache", "empty", "--repeats", repeats, "--json"]
-    done = subprocess.run([*COMMAND, *asked], cwd=ROOT, stdout=subprocess.PIPE, check=False)
-    if done.returncode != 0:
+    arguments = ["run", "--checkpoint", checkpoint, "--cache", "empty", "--repeats", repeats, "--json"]
+    process = subprocess.run([*COMMAND, *arguments], cwd=ROOT, stdout=subprocess.PIPE, check=False)
+    if process.returncode != 0:
         sys.exit("The run failed. Nothing was written.")
-    report = Report(from_json(json.loads(done.stdout)))
+    report = Report(from_json(json.loads(process.stdout)))
     print(report.summary)
     if not report.usable or not report.race:
         sys.exit("This answer is not usable. Nothing was written. Try again on a quiet machine.")

@@ -394,10 +394,14 @@ def calibrate(model: PreTrainedModel, processor: Any) -> float:
     last class layer changes, so the order of the boxes does not. The scenes are neither the training's nor the test's.
     """
     scenes = evaluate_shapes.fresh_scenes(evaluate_shapes.CALIBRATION_SEED, 600)
-    found = [(scene, evaluate_shapes.find_boxes(model, processor, scene)) for scene in scenes]
+    detections = [(scene, evaluate_shapes.find_boxes(model, processor, scene)) for scene in scenes]
     thresholds = [step / 100 for step in range(20, 90)]
     threshold = next(
-        (value for value in thresholds if evaluate_shapes.detection(found, value).false_boxes_per_image <= FALSE_BOXES),
+        (
+            value
+            for value in thresholds
+            if evaluate_shapes.detection(detections, value).false_boxes_per_image <= FALSE_BOXES
+        ),
         thresholds[-1],
     )
     with torch.no_grad():

@@ -33,9 +33,9 @@ def environment(folder: Path, torch: str, transformers: str) -> Path:
         venv.create(home, with_pip=True, clear=True)
         lines = "\n".join((ROOT / name).read_text() for name in ("requirements.txt", "requirements-dev.txt"))
         pins = re.sub(rf"^({'|'.join(FREE)})==.*$", "", lines, flags=re.MULTILINE)
-        asked = home / "requirements.txt"
-        asked.write_text(f"torch=={torch}\ntransformers=={transformers}\n{pins}")
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", asked], check=True)
+        requirements = home / "requirements.txt"
+        requirements.write_text(f"torch=={torch}\ntransformers=={transformers}\n{pins}")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", requirements], check=True)
         (home / "complete").touch()
     return python
 
@@ -45,15 +45,15 @@ def try_pair(python: Path, caches: Path, tests: list[str]) -> list[str]:
     variables = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(caches / "cache"), "WORTH_COMPILING_DATA": str(caches)}
     started = time.perf_counter()
     command = [str(python), "-m", "pytest", "--quiet", "--durations=0", "--durations-min=600", *tests]
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
-    lines = done.stdout.strip().splitlines() or [done.stderr.strip()]
+    process = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
+    lines = process.stdout.strip().splitlines() or [process.stderr.strip()]
     print(*lines[-40:], sep="\n", file=sys.stderr)
     failed = [line.split(" - ")[0].removeprefix("FAILED tests/") for line in lines if line.startswith("FAILED")]
     run = [str(python), "-m", "demo", "run", "--json"]
     answer = subprocess.run(run, cwd=ROOT, env=variables, capture_output=True, text=True)
     result = json.loads(answer.stdout) if answer.returncode == 0 else None
-    said = f"{result['speedup']['low']:.2f} to {result['speedup']['high']:.2f}×" if result else answer.stderr[-200:]
-    return [lines[-1].strip("= "), ", ".join(failed) or "none", said, f"{time.perf_counter() - started:.0f} s"]
+    outcome = f"{result['speedup']['low']:.2f} to {result['speedup']['high']:.2f}×" if result else answer.stderr[-200:]
+    return [lines[-1].strip("= "), ", ".join(failed) or "none", outcome, f"{time.perf_counter() - started:.0f} s"]
 
 
 def main() -> None:
