@@ -68,20 +68,20 @@ def ladders(table: BestTable) -> tuple[list[list[str]], list[str]]:
         package = Path(folder) / "model.pt2"
         for row in table.rows:
             name = row.way.name
-            part_seconds = row.first_answers.get("warm")
-            if name not in LADDERS or part_seconds is None:
+            parts = row.first_answers.get("warm")
+            if name not in LADDERS or parts is None:
                 continue
             if name == "package":
                 runner = Runner(None)
                 list(runner.run(row.way.spec, PICTURE, files=Files(package=package)))
                 runner.close()
             watch = statistics.median(starts(row.way.spec, package if name == "package" else None))
-            ours = sum(part_seconds.values())
+            ours = sum(parts.values())
             apart = ours / watch - 1
             rows.append(
                 [
                     name,
-                    *(f"{part_seconds[part]:.2f}" for part in part_seconds),
+                    *(f"{parts[part]:.2f}" for part in parts),
                     f"{ours:.2f}",
                     f"{watch:.2f}",
                     f"{apart:+.1%}",
