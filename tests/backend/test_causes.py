@@ -50,8 +50,8 @@ def plain_environment(monkeypatch) -> None:
     ],
 )
 def test_a_machine_that_cannot_build_gets_the_remedy_of_its_cause(message: str, remedy: str) -> None:
-    found = causes.build_remedy(message)
-    assert remedy in found if remedy else found == ""
+    advice = causes.build_remedy(message)
+    assert remedy in advice if remedy else advice == ""
 
 
 NO_COMPILER = "No working C++ compiler found in torch._inductor.config.cpp.cxx: (None, 'x')"
@@ -138,8 +138,8 @@ INDEX = {"model.safetensors.index.json": b'{"weight_map": {"a": "model-1.safeten
     ],
 )
 def test_files_that_are_no_checkpoint_are_told_apart(names: str, says: str | None, remedy: str) -> None:
-    found = causes.of_files(names.split(), lambda name: (ADAPTER | PIPELINE | INDEX)[name])
-    assert found is None if says is None else says in found[0] and remedy in found[1]
+    cause = causes.of_files(names.split(), lambda name: (ADAPTER | PIPELINE | INDEX)[name])
+    assert cause is None if says is None else says in cause[0] and remedy in cause[1]
 
 
 @pytest.mark.parametrize(
@@ -158,5 +158,5 @@ def test_files_that_are_no_checkpoint_are_told_apart(names: str, says: str | Non
 )
 def test_a_file_that_is_not_what_its_name_says_is_named(name: str, data: bytes, says: str | None, tmp_path) -> None:
     (tmp_path / name).write_bytes(data)
-    found = causes.of_checkpoint(str(tmp_path), damaged=True)
-    assert found is None if says is None else found[0].startswith(f"has a file {name} that {says}")
+    cause = causes.of_checkpoint(str(tmp_path), damaged=True)
+    assert cause is None if says is None else cause[0].startswith(f"has a file {name} that {says}")

@@ -61,9 +61,9 @@ WIDE = dataclasses.replace(measurement(0.001), wall_seconds=(0.001, 0.0012) * 20
         *("host taken", "host taken that nobody waits for", "host hardly taken", "host not known", "quiet"),
     ],
 )
-def test_each_disturbance_has_a_sentence(known, unsettled, words):
-    found = caveats.of_noise(ok_result(timing_seconds=1.0, **known), unsettled)
-    assert [words in str(caveat) for caveat in found] == [True] * bool(words)
+def test_each_disturbance_has_a_sentence(fields, unsettled, words):
+    noise_caveats = caveats.of_noise(ok_result(timing_seconds=1.0, **fields), unsettled)
+    assert [words in str(caveat) for caveat in noise_caveats] == [True] * bool(words)
 
 
 @pytest.mark.parametrize(
@@ -76,16 +76,16 @@ def test_each_disturbance_has_a_sentence(known, unsettled, words):
         ("cpu", "max-autotune", 40, False),
     ],
 )
-def test_a_gpu_too_small_for_the_mode_is_named(device: str, mode: str, count: int, said: bool, monkeypatch) -> None:
+def test_a_gpu_too_small_for_the_mode_is_named(device: str, mode: str, count: int, named: bool, monkeypatch) -> None:
     gpu = SimpleNamespace(multi_processor_count=count)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: gpu)
     spec = RunSpec("shapes-vit", "image-classification", device=device, mode=mode)
-    found = caveats.of_device(spec, torch.device(device))
-    assert ["too few multiprocessors (40) for " + mode in str(one) for one in found] == [True] * said
+    device_caveats = caveats.of_device(spec, torch.device(device))
+    assert ["too few multiprocessors (40) for " + mode in str(caveat) for caveat in device_caveats] == [True] * named
 
 
-def compiled(graphs: int, **known: Any) -> dict[str, Any]:
-    return {"compilation": Compilation(1.0, "cold", graphs, **known)}
+def compiled(graphs: int, **fields: Any) -> dict[str, Any]:
+    return {"compilation": Compilation(1.0, "cold", graphs, **fields)}
 
 
 def tail(slow_call: float, usual_call: float) -> dict[str, Any]:
@@ -107,8 +107,8 @@ def tail(slow_call: float, usual_call: float) -> dict[str, Any]:
         (tail(0.005, 0.003), []),  # of a slower model
     ],
 )
-def test_what_a_model_compiled_in_part_or_a_slow_call_says(known: dict[str, Any], keys: list[str]) -> None:
-    assert [caveat.key for caveat in caveats.of_timing(ok_result(**known))] == keys
+def test_what_a_model_compiled_in_part_or_a_slow_call_says(fields: dict[str, Any], keys: list[str]) -> None:
+    assert [caveat.key for caveat in caveats.of_timing(ok_result(**fields))] == keys
 
 
 @pytest.mark.parametrize(
@@ -165,19 +165,19 @@ def test_calls_that_grow_are_not_called_unsteady() -> None:
         ("AVX512", 0, False, False),
     ],
 )
-def test_code_for_narrower_vectors_than_the_processor_has(own, bits, asked, narrow, monkeypatch):
+def test_code_for_narrower_vectors_than_the_processor_has(own, bits, probed, narrow, monkeypatch):
     chosen = SimpleNamespace(bit_width=lambda: bits)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: own)
     monkeypatch.setattr(caveats, "pick_vec_isa", lambda: chosen)
     monkeypatch.setattr(cpu_vec_isa, "pick_vec_isa", lambda: chosen)
-    with torch.compiler.config.patch(cache_key_tag="avx" if asked else ""):
-        found = [caveat.key for caveat in caveats.of_instructions(torch.device("cpu"))]
-    assert found == ["narrow_vectors"] * narrow
+    with torch.compiler.config.patch(cache_key_tag="avx" if probed else ""):
+        keys = [caveat.key for caveat in caveats.of_instructions(torch.device("cpu"))]
+    assert keys == ["narrow_vectors"] * narrow
 
 
 def fallback(reason: str) -> str:
-    known = compiled(0, fallbacks=(GraphBreak(reason, "a.py:1 in f"),))
-    return next(str(one) for one in caveats.of_timing(ok_result(**known)) if one.key == "fallbacks")
+    fields = compiled(0, fallbacks=(GraphBreak(reason, "a.py:1 in f"),))
+    return next(str(caveat) for caveat in caveats.of_timing(ok_result(**fields)) if caveat.key == "fallbacks")
 
 
 def test_what_left_a_function_to_eager_has_its_remedy(monkeypatch) -> None:
@@ -194,8 +194,10 @@ KEPT, X = torch.ones(3), torch.rand(3)
 def repeated(eager: Callable[[], Any], compiled: Callable[[], Any], device: str = "cpu") -> list[str]:
     """The variants whose calls give the same tensor again."""
     workload = dataclasses.replace(workload_of(torch.nn.Linear(3, 3), input=X), device=torch.device(device))
-    found = caveats.of_calls(workload, Variants(Variant(eager, [], None), Variant(compiled, [], None), []), Effects())
-    return [caveat.values["variant"] for caveat in found]
+    call_caveats = caveats.of_calls(
+        workload, Variants(Variant(eager, [], None), Variant(compiled, [], None), []), Effects()
+    )
+    return [caveat.values["variant"] for caveat in call_caveats]
 
 
 class Multiply(torch.nn.Module):
@@ -239,8 +241,8 @@ def test_subnormal_numbers_have_their_share_and_place(model: torch.nn.Module, x:
 def test_memory_in_which_nothing_was_written_counts_as_no_result() -> None:
     mode = caveats._Subnormals()
     for name, counted in (("empty_like", 0), ("mul", 10)):
-        made = Mock(return_value=torch.full((10,), 1e-41), overloadpacket=SimpleNamespace(__name__=name))
-        mode.__torch_dispatch__(made, ())
+        function = Mock(return_value=torch.full((10,), 1e-41), overloadpacket=SimpleNamespace(__name__=name))
+        mode.__torch_dispatch__(function, ())
         assert mode.count[0] == counted
 
 

@@ -61,24 +61,25 @@ def test_the_steps_of_a_compile_are_reported() -> None:
 
 
 def test_a_break_has_its_reason() -> None:
-    found = compiled(Broken(4, 4))
-    (one,) = found.graph_breaks
-    assert found.graphs == 2 and "graph_break()" in one.reason
-    assert one.hints == ("Remove the `torch._dynamo.graph_break()` call.",) and one.number == "GB0025"
+    summary = compiled(Broken(4, 4))
+    (graph_break,) = summary.graph_breaks
+    assert summary.graphs == 2 and "graph_break()" in graph_break.reason
+    assert graph_break.hints == ("Remove the `torch._dynamo.graph_break()` call.",) and graph_break.number == "GB0025"
     line = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "graph_break()" in text)
-    assert one.location == f"{Path(__file__).name}:{line}"
-    assert found.fallbacks == ()
+    assert graph_break.location == f"{Path(__file__).name}:{line}"
+    assert summary.fallbacks == ()
 
 
 def test_too_many_recompiles_fall_back_to_eager() -> None:
-    found = compiled(Counting(), calls=10)
-    assert len(found.recompiles) >= 7  # dynamo takes 8 graphs of a function
+    summary = compiled(Counting(), calls=10)
+    assert len(summary.recompiles) >= 7  # dynamo takes 8 graphs of a function
     assert len(compiled(Counting(), calls=3).recompiles) == 2
-    first, (one,) = found.recompiles[0], found.fallbacks
+    first, (fallback,) = summary.recompiles[0], summary.fallbacks
     assert first.reason == "the guard self.calls == 0 failed"
     assert first.location.startswith("test_compilation.py:") and first.location.endswith(" in forward")
-    assert {place.location for place in (*found.recompiles, one)} == {first.location}  # the last one, at the limit, too
-    assert "recompile" in one.reason.lower()  # in words that differ between torch's releases
+    places = {place.location for place in (*summary.recompiles, fallback)}
+    assert places == {first.location}  # of the fallback at the limit, too
+    assert "recompile" in fallback.reason.lower()  # in words that differ between torch's releases
 
 
 @pytest.fixture
@@ -102,8 +103,8 @@ def test_an_empty_cache_is_cold_and_then_warm(monkeypatch) -> None:
     first, second = (compiled_for("avx512", monkeypatch) for _ in range(2))
     assert (first.cache, second.cache) == ("cold", "warm") and first.warm is second.cold is None
     steps = {"dynamo", "aot_autograd", "inductor", "backend compile", "first run"}
-    for found, cost in ((first, first.cold), (second, second.warm)):
-        assert (found.graphs, found.graph_breaks, found.recompiles, found.fallbacks) == (1, (), (), ())
+    for summary, cost in ((first, first.cold), (second, second.warm)):
+        assert (summary.graphs, summary.graph_breaks, summary.recompiles, summary.fallbacks) == (1, (), (), ())
         assert set(cost.parts) == steps and sum(cost.parts.values()) == pytest.approx(100.0)
 
 
@@ -129,7 +130,8 @@ def test_a_model_that_takes_a_gradient_in_its_forward_compiles() -> None:
 @pytest.mark.usefixtures("empty_cache")
 def test_a_graph_for_other_instructions_is_not_found(monkeypatch) -> None:
     """Code for AVX-512 under AVX2 gave NaN: each kernel computed half of its numbers."""
-    assert [compiled_for(one, monkeypatch, 1).cache for one in ("avx512", "avx2", "avx512")] == ["cold", "cold", "warm"]
+    runs = [compiled_for(instructions, monkeypatch, 1) for instructions in ("avx512", "avx2", "avx512")]
+    assert [run.cache for run in runs] == ["cold", "cold", "warm"]
 
 
 def test_the_parts_of_a_first_call_add_up(monkeypatch) -> None:
@@ -192,9 +194,10 @@ def test_a_first_call_that_found_a_part_is_not_cold(misses, cached, partly, monk
         compilation.TritonBundler.put("KERNEL", 0)
     compilation.counters["inductor"].update(fxgraph_cache_hit=1 - misses, fxgraph_cache_miss=misses)
     compilation.counters["stats"]["unique_graphs"] = 1
-    found = log.compilation(SPEC, torch.device("cpu"), 3.0)
-    assert found.partly is partly
-    assert (found.cold or found.warm) is None if partly else (found.cold or found.warm).first_call_seconds == 3.0
+    summary = log.compilation(SPEC, torch.device("cpu"), 3.0)
+    assert summary.partly is partly
+    cost = summary.cold or summary.warm
+    assert cost is None if partly else cost.first_call_seconds == 3.0
     assert log.cache == ("cold" if misses else "warm")
 
 
@@ -203,10 +206,12 @@ def test_a_first_call_that_found_a_part_is_not_cold(misses, cached, partly, monk
     [(False, 0, "off", []), (True, 0, "off", ["cold"]), (True, 1, "warm", ["warm"])],
     ids=["not frozen", "without a cache", "from a GPU's cache"],
 )
-def test_a_frozen_graph_without_a_cache_counts_as_cold(freezing: bool, hits: int, cache: str, known: list[str]) -> None:
+def test_a_frozen_graph_without_a_cache_counts_as_cold(
+    freezing: bool, hits: int, cache: str, states: list[str]
+) -> None:
     log = compilation.CompileLog()
     compilation.counters["inductor"]["fxgraph_cache_hit"] = hits
-    found = log.compilation(dataclasses.replace(SPEC, freezing=freezing), torch.device("cpu"), 3.0)
-    assert found.cache == cache
-    costs = {"cold": found.cold, "warm": found.warm}
-    assert {name: cost.first_call_seconds for name, cost in costs.items() if cost} == dict.fromkeys(known, 3.0)
+    summary = log.compilation(dataclasses.replace(SPEC, freezing=freezing), torch.device("cpu"), 3.0)
+    assert summary.cache == cache
+    costs = {"cold": summary.cold, "warm": summary.warm}
+    assert {name: cost.first_call_seconds for name, cost in costs.items() if cost} == dict.fromkeys(states, 3.0)

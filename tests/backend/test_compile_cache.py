@@ -99,8 +99,8 @@ def test_a_cache_that_cannot_be_healed_is_replaced_for_the_run(entry: Path, tmp_
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "empty")
 
 
-@pytest.mark.parametrize("found", [True, False], ids=["found in the cache", "of this compile"])
-def test_a_damaged_entry_costs_one_recompile(found: bool, entry: Path, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("was_cached", [True, False], ids=["found in the cache", "of this compile"])
+def test_a_damaged_entry_costs_one_recompile(was_cached: bool, entry: Path, tmp_path, monkeypatch) -> None:
     """A failure over an entry that this very compile has made is the compiler's."""
     compiles, caveats = [], []
 
@@ -111,14 +111,14 @@ def test_a_damaged_entry_costs_one_recompile(found: bool, entry: Path, tmp_path,
             raise ImportError(f"{entry}: undefined symbol: gone")
         return "a model"
 
-    if found:
+    if was_cached:
         entry.write_bytes(WHOLE)
     else:
         entry.with_suffix(".cpp").unlink()
     monkeypatch.setattr(compile_cache, "cache_dir", lambda: str(tmp_path))
-    with contextlib.nullcontext() if found else pytest.raises(ImportError):
+    with contextlib.nullcontext() if was_cached else pytest.raises(ImportError):
         assert compile_cache.heal_and_retry(compile_model, tmp_path, caveats.append) == "a model"
-    assert (len(compiles), [caveat.key for caveat in caveats]) == ((2, ["cache_healed"]) if found else (1, []))
+    assert (len(compiles), [caveat.key for caveat in caveats]) == ((2, ["cache_healed"]) if was_cached else (1, []))
 
 
 def test_out_of_memory_is_not_the_caches_fault(entry: Path, tmp_path) -> None:

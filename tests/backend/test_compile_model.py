@@ -25,8 +25,8 @@ from demo.present.script import loading_lines
 BATCH = {"pixel_values": torch.arange(8.0).reshape(2, 4)}
 
 
-def spec(**asked: Any) -> RunSpec:
-    return RunSpec("shapes-vit", "image-classification", device="cpu", **asked)
+def spec(**options: Any) -> RunSpec:
+    return RunSpec("shapes-vit", "image-classification", device="cpu", **options)
 
 
 @pytest.fixture(autouse=True)
@@ -40,9 +40,9 @@ def nothing_compiled() -> Iterator[None]:
 @pytest.mark.parametrize(("dynamic", "graphs"), [("on", 1), ("off", 2)])
 def test_with_dynamic_on_another_size_needs_no_recompile(dynamic: str, graphs: int) -> None:
     """Also one that is not square after one that is."""
-    asked = spec(dynamic=dynamic)
-    torch_settings.apply(asked)
-    model = compile_model.apply_compile(torch.nn.Sigmoid(), asked)
+    run_spec = spec(dynamic=dynamic)
+    torch_settings.apply(run_spec)
+    model = compile_model.apply_compile(torch.nn.Sigmoid(), run_spec)
     counters.clear()
     for sides in ((8, 8), (8, 12)):
         model(torch.ones(2, 3, *sides))
@@ -113,7 +113,7 @@ def graph_runs(model: Any, **inputs: Any) -> int:
     runs: list[Any] = []
 
     def counting(graph: torch.fx.GraphModule, _: Any) -> Any:
-        return lambda *given: (runs.append(graph), graph.forward(*given))[1]
+        return lambda *inputs: (runs.append(graph), graph.forward(*inputs))[1]
 
     torch._dynamo.reset()
     compiled = torch.compile(model, backend=counting)
@@ -165,9 +165,9 @@ def test_a_package_answers_as_the_model_does_for_any_size(built: Built) -> None:
     assert package.stat().st_size > 1000
     loaded = compile_model.load_package(package)
     for batch in (BATCH["pixel_values"], torch.arange(20.0).reshape(5, 4)):
-        found = loaded(pixel_values=batch)
-        assert isinstance(found, DetrObjectDetectionOutput)
-        torch.testing.assert_close(found.logits, model(pixel_values=batch).logits)
+        outputs = loaded(pixel_values=batch)
+        assert isinstance(outputs, DetrObjectDetectionOutput)
+        torch.testing.assert_close(outputs.logits, model(pixel_values=batch).logits)
 
 
 def test_a_gpus_package_uses_the_toolkit_found(tmp_path, monkeypatch) -> None:

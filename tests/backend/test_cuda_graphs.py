@@ -28,7 +28,7 @@ COMPILE = torch.compile
 class CudaGraphs:
     generation: int = -1
     replays: int = 0
-    given: list[torch.Tensor] = dataclasses.field(default_factory=list)
+    outputs: list[torch.Tensor] = dataclasses.field(default_factory=list)
     """The outputs of this generation, which lie in the graphs' memory."""
     lost: list[torch.Tensor] = dataclasses.field(default_factory=list)
 
@@ -40,14 +40,14 @@ class CudaGraphs:
         def replay(*inputs: Any) -> Any:
             if self.generation != GenerationTracker.generation:
                 self.generation = GenerationTracker.generation
-                for tensor in self.given:
+                for tensor in self.outputs:
                     tensor.fill_(torch.nan if tensor.is_floating_point() else -1)
-                self.lost, self.given = self.lost + self.given, []
+                self.lost, self.outputs = self.lost + self.outputs, []
             read = storages(inputs)
             if read & storages(self.lost):
                 raise RuntimeError(OVERWRITTEN)
             outputs = module(*inputs)
-            self.given += [one for one in tensors(outputs) if not storages([one]) & read]
+            self.outputs += [tensor for tensor in tensors(outputs) if not storages([tensor]) & read]
             self.replays += 1
             return outputs
 
@@ -55,7 +55,7 @@ class CudaGraphs:
 
 
 def storages(values: Iterable[Any]) -> set[int]:
-    return {one.untyped_storage()._cdata for one in tensors(values)}
+    return {tensor.untyped_storage()._cdata for tensor in tensors(values)}
 
 
 @pytest.fixture
@@ -85,14 +85,14 @@ def test_outputs_that_are_kept_outlive_the_next_call(graphs: CudaGraphs) -> None
     ],
 )
 def test_a_run_reads_no_output_that_was_overwritten(
-    task: str, asked: dict[str, Any], graphs: CudaGraphs, tmp_path, monkeypatch
+    task: str, task_options: dict[str, Any], graphs: CudaGraphs, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.setattr("demo.backend.run_steps.PUBLISHED_CALLS", 20)
     if task == TEXT_GENERATION:
         model = tiny_text.write(tmp_path / "model", "gemma", num_hidden_layers=1)
     else:
         model = tiny_vit.write(tmp_path / "model")
-    options = {"device": "cpu", "mode": "reduce-overhead", **asked}
+    options = {"device": "cpu", "mode": "reduce-overhead", **task_options}
     result = result_of(catalog.make_spec(str(model), task, folders=True, **options))
     assert (result.status, result.failure, result.parity.verdict) == ("ok", None, "match") and graphs.replays > 20
     assert not any("Not all could be examined" in warning for warning in result.warnings)

@@ -104,8 +104,8 @@ class Answer:
 )
 def test_a_model_draws_if_its_outputs_depend_on_it(function: Callable[..., Any], draws: bool) -> None:
     before = torch.get_rng_state(), random.getstate()
-    found, _ = observed(function, own=torch.Generator(), numbers=np.random.default_rng(0))
-    assert found.draws == draws
+    model_effects, _ = observed(function, own=torch.Generator(), numbers=np.random.default_rng(0))
+    assert model_effects.draws == draws
     torch.set_rng_state(before[0])
 
 
@@ -193,18 +193,18 @@ def adds_to_an_array(model: Any, x: torch.Tensor) -> torch.Tensor:
 def test_each_call_gets_what_the_first_one_got(function: Callable[..., Any], changed: str) -> None:
     kept = {"mean": nn.Buffer(torch.zeros(4)), "hidden": torch.zeros(3, 4), "keys": torch.zeros(0, 4)}
     kept |= {"pair": (torch.zeros(0, 4), torch.zeros(3, 4)), "queue": deque(maxlen=9), "array": np.zeros(4, np.float32)}
-    found, workload = observed(function, **kept, cache={"layers": [torch.zeros(3, 4)]})
-    assert (found.changes, workload.restorer.needed) == (changed, bool(changed))
-    given: list[torch.Tensor] = []
+    model_effects, workload = observed(function, **kept, cache={"layers": [torch.zeros(3, 4)]})
+    assert (model_effects.changes, workload.restorer.needed) == (changed, bool(changed))
+    inputs: list[torch.Tensor] = []
     workload.model.register_forward_pre_hook(
-        lambda module, args, kwargs: given.append(kwargs["x"].clone()), with_kwargs=True
+        lambda module, args, kwargs: inputs.append(kwargs["x"].clone()), with_kwargs=True
     )
     with torch.no_grad():
         outputs = [workload.outputs(workload.model)[0] for _ in range(2)]
         for _ in range(3):
             CPU_CLOCK.time(workload.eager)
     assert torch.equal(*outputs)
-    assert all(torch.equal(one, given[0]) for one in given)
+    assert all(torch.equal(copy, inputs[0]) for copy in inputs)
 
 
 class Stateful(nn.Module):
@@ -223,8 +223,8 @@ def test_what_a_call_replaces_within_an_input_comes_back(make: Callable[..., Any
     workload = workload_of(Stateful(), past=make(x=torch.zeros(3)))
     with torch.no_grad():
         workload.restorer, workload.eager()
-        found = effects.observe(workload.model, workload.restorer, lambda: workload.once(workload.model))
-        assert found.inputs == (changed,)
+        model_effects = effects.observe(workload.model, workload.restorer, lambda: workload.once(workload.model))
+        assert model_effects.inputs == (changed,)
         assert [workload.outputs(workload.model)[0].tolist() for _ in range(2)] == [[1.0] * 3] * 2
 
 
@@ -234,8 +234,8 @@ def counts(model: Any, x: torch.Tensor) -> torch.Tensor:
 
 
 def test_a_number_that_changes_is_named_and_left() -> None:
-    found, workload = observed(counts, count=0)
-    assert found.changes == "own count" and not workload.restorer.needed
+    model_effects, workload = observed(counts, count=0)
+    assert model_effects.changes == "own count" and not workload.restorer.needed
 
 
 def kept_answer(model: Any, x: torch.Tensor) -> torch.Tensor:
@@ -270,7 +270,7 @@ class Wrapped(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*(one.make() if isinstance(one, Wrapped) else one for one in args), **(kwargs or {}))
+        return func(*(value.make() if isinstance(value, Wrapped) else value for value in args), **(kwargs or {}))
 
 
 class Late(torch.Tensor):

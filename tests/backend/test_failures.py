@@ -43,8 +43,8 @@ def test_a_remedy_comes_with_the_settings_it_names(
     status: str, phase: str, error: Exception, options: dict, change: dict, monkeypatch
 ) -> None:
     monkeypatch.setattr(profiling, "float32_advantage", lambda dtype: 0.5)
-    found, failure = explained(error, phase, catalog.make_spec("shapes-vit", **options).on("cpu"))
-    assert (found, failure.stage, failure.change) == (status, phase, change)
+    explained_status, failure = explained(error, phase, catalog.make_spec("shapes-vit", **options).on("cpu"))
+    assert (explained_status, failure.stage, failure.change) == (status, phase, change)
     for name, value in change.items():
         named = f"{name} {options[name]}" if options.get(name) not in (None, True) else name.replace("_", " ")
         assert str(value) in failure.remedy or named in failure.remedy
@@ -61,10 +61,10 @@ def test_a_checkpoint_that_may_load_later_is_no_refusal(error: Exception) -> Non
     """transformers raises an error of its own, with this one as its cause."""
     library_error = OSError("Can't load the model")
     library_error.__cause__ = error
-    found = failures.load_refusal(HUB, library_error)
-    assert isinstance(found, failures.CannotLoad)
-    assert f"could not be loaded: {error}." in found.failure.message
-    assert "Download or write it again where there is room" in found.failure.remedy
+    refusal = failures.load_refusal(HUB, library_error)
+    assert isinstance(refusal, failures.CannotLoad)
+    assert f"could not be loaded: {error}." in refusal.failure.message
+    assert "Download or write it again where there is room" in refusal.failure.remedy
 
 
 @pytest.mark.parametrize("error", [MEMORY, MemoryError()])

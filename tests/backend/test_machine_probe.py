@@ -46,9 +46,9 @@ def no_nvml(monkeypatch) -> None:
 
 
 def test_the_gpu_is_named_by_cudas_driver(driver: SimpleNamespace, no_nvml: None) -> None:
-    found = machine_probe.host()
-    assert (found.gpu, found.gpu_memory_bytes, found.driver) == (NAME, 5_100_273_664, None)
-    assert found.compute_capability == "8.6"
+    host = machine_probe.host()
+    assert (host.gpu, host.gpu_memory_bytes, host.driver) == (NAME, 5_100_273_664, None)
+    assert host.compute_capability == "8.6"
 
 
 def test_a_driver_that_does_not_start_names_none(driver: SimpleNamespace) -> None:
@@ -93,9 +93,9 @@ def test_a_space_with_the_usual_torch_is_told_its_lines(space, major, cuda, line
     monkeypatch.setattr(torch, "__version__", "2.13.0+cu130")
     monkeypatch.setattr(torch.version, "cuda", cuda)
     monkeypatch.setenv("SPACE_ID", space)
-    found = machine_probe.gpu_problem()
-    assert ("--extra-index-url https://download.pytorch.org/whl/cu126 and torch==2.13.0+cu126" in found) == lines
-    assert ("newer driver" in found) != lines
+    problem = machine_probe.gpu_problem()
+    assert ("--extra-index-url https://download.pytorch.org/whl/cu126 and torch==2.13.0+cu126" in problem) == lines
+    assert ("newer driver" in problem) != lines
 
 
 @pytest.mark.parametrize(("visible", "named"), [("0", True), ("", False)], ids=["seen", "hidden on purpose"])
@@ -105,8 +105,10 @@ def test_a_gpu_that_only_nvml_finds_is_a_problem(visible: str, named: bool, monk
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(machine_probe, "first_gpu", lambda: None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    found = machine_probe.gpu_problem()
-    assert found.startswith("CUDA does not start on the NVIDIA H100; check CUDA_VISIBLE") if named else found is None
+    problem = machine_probe.gpu_problem()
+    assert (
+        problem.startswith("CUDA does not start on the NVIDIA H100; check CUDA_VISIBLE") if named else problem is None
+    )
 
 
 def test_a_gpu_without_a_driver_that_names_it_is_tried(no_nvml: None, monkeypatch) -> None:
@@ -120,14 +122,17 @@ def test_a_gpu_without_a_driver_that_names_it_is_tried(no_nvml: None, monkeypatc
         ({"cu13": machine_probe.PACKAGE_HEADERS}, ["cu13"]),
         ({"cu13": ("cuda.h", "nv/target")}, []),
         (
-            dict(zip(machine_probe.CUDA_12_WHEELS, ([one] for one in machine_probe.PACKAGE_HEADERS), strict=True)),
+            {
+                wheel: [header]
+                for wheel, header in zip(machine_probe.CUDA_12_WHEELS, machine_probe.PACKAGE_HEADERS, strict=True)
+            },
             list(machine_probe.CUDA_12_WHEELS),
         ),
         ({"cuda_runtime": ["cuda.h"], "cuda_nvcc": ["crt/host_defines.h"]}, []),
     ],
     ids=["CUDA 13", "CUDA 13 in part", "CUDA 12", "CUDA 12 in part"],
 )
-def test_wheels_with_all_headers_are_a_toolkit(wheels, found, tmp_path, monkeypatch) -> None:
+def test_wheels_with_all_headers_are_a_toolkit(wheels, toolkits, tmp_path, monkeypatch) -> None:
     """A toolkit without one of the headers is none."""
     monkeypatch.setattr(torch, "__file__", str(tmp_path / "site" / "torch" / "__init__.py"))
     monkeypatch.setattr(machine_probe, "CUDA_FOLDER", str(tmp_path / "cuda"))
@@ -138,8 +143,8 @@ def test_wheels_with_all_headers_are_a_toolkit(wheels, found, tmp_path, monkeypa
         for header in headers:
             (folder / "include" / header).parent.mkdir(parents=True, exist_ok=True)
             (folder / "include" / header).touch()
-    assert [folder.name for folder in machine_probe.cuda_toolkit()] == found
-    assert machine_probe.host().cuda_toolkit == next(iter(found), None)
+    assert [folder.name for folder in machine_probe.cuda_toolkit()] == toolkits
+    assert machine_probe.host().cuda_toolkit == next(iter(toolkits), None)
 
 
 def test_a_process_is_as_old_as_linux_says(monkeypatch) -> None:
@@ -186,8 +191,8 @@ def test_the_reason_why_nothing_can_be_compiled(code: str, says: str, tmp_path, 
     script.chmod(0o755)
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     with inductor_config.patch({"cpp.cxx": (None, str(script))}):
-        found = machine_probe.compile_problem()
-    assert says in found and str(tmp_path) not in found
+        problem = machine_probe.compile_problem()
+    assert says in problem and str(tmp_path) not in problem
 
 
 def test_without_a_compiler_there_is_a_remedy() -> None:
@@ -199,5 +204,5 @@ def test_without_a_compiler_there_is_a_remedy() -> None:
 def test_a_container_has_its_groups_memory(limited: bool, monkeypatch) -> None:
     monkeypatch.setattr(cgroup, "memory_limit", lambda: 5e6 if limited else math.inf)
     monkeypatch.setattr(cgroup, "memory_left", lambda: 2.5e6 if limited else math.inf)
-    found, free = machine_probe.machine_memory(), machine_probe.free_memory()
-    assert (found, free) == (5_000_000, 2_500_000) if limited else min(found, free) > 10_000_000
+    memory, free = machine_probe.machine_memory(), machine_probe.free_memory()
+    assert (memory, free) == (5_000_000, 2_500_000) if limited else min(memory, free) > 10_000_000

@@ -59,7 +59,7 @@ def test_a_code_is_sent_at_once_and_does_not_stay() -> None:
     events = Events(pipe := Pipe())
     for code in ("", "fewer_threads", ""):
         events.progress("time", 0.6, code=code)
-    assert [one["code"] for one in pipe.progress] == ["", "fewer_threads", ""]
+    assert [progress["code"] for progress in pipe.progress] == ["", "fewer_threads", ""]
 
 
 def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
@@ -69,10 +69,11 @@ def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
     samples = timing.Samples(1, eager=[0.002, 0.002, 0.004, 0.004], compiled=[0.001] * 4)
     for elapsed in (0.5, 2.0, 3.4, 3.6, 5.0, 7.0, 7.5):
         events.block_timed(samples, timing.Plan(max_seconds=3.5), elapsed)
-    for one in pipe.progress:
-        assert one["eager_seconds"] / one["compiled_seconds"] == pytest.approx(one["speedup"]["ratio"])
-    assert [one["remaining_seconds"] is None for one in pipe.progress] == [False] * 3 + [True] * 4  # the end is open
-    shares = [(one["fraction"] - messages.TIMING_STARTS) / messages.TIMING_SHARE for one in pipe.progress]
+    for progress in pipe.progress:
+        assert progress["eager_seconds"] / progress["compiled_seconds"] == pytest.approx(progress["speedup"]["ratio"])
+    end_is_open = [progress["remaining_seconds"] is None for progress in pipe.progress]
+    assert end_is_open == [False] * 3 + [True] * 4
+    shares = [(progress["fraction"] - messages.TIMING_STARTS) / messages.TIMING_SHARE for progress in pipe.progress]
     assert shares == sorted(shares) and 0 < shares[0] and shares[-1] == pytest.approx(1.0)
 
 
@@ -101,10 +102,10 @@ def test_the_race_begins_with_the_compile(monkeypatch) -> None:
         ("check", "explain"),
     ]:
         events.progress(phase, 0.5, code=code)
-    race = [(one["racing_seconds"], one["first_seconds"]) for one in pipe.progress]
+    race = [(progress["racing_seconds"], progress["first_seconds"]) for progress in pipe.progress]
     assert race == [(None, None), (0, None), (10, None), (20, None), (30, None), (40, 40), (50, 40)]
     steps = [["dynamo", 10], ["inductor", 20]]
-    assert [one["compile_steps"] for one in pipe.progress] == [[], [], steps[:1], *4 * [steps]]
+    assert [progress["compile_steps"] for progress in pipe.progress] == [[], [], steps[:1], *4 * [steps]]
 
 
 def test_a_provisional_result_is_sent_with_the_state_of_its_run() -> None:

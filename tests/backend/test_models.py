@@ -41,9 +41,9 @@ FETCHED: list[str] = []
 def stub(tmp_path_factory) -> Iterator[str]:
     """The address of a Hub with whole and faulty checkpoints."""
     folder = tmp_path_factory.mktemp("repositories")
-    found = {"stub/good": VIT, "stub/writer": tiny_text.write(folder / "writer", "gpt2")}
+    checkpoints = {"stub/good": VIT, "stub/writer": tiny_text.write(folder / "writer", "gpt2")}
     for name in ("large", "code", "damaged", "blind", "pickled"):
-        found[f"stub/{name}"] = shutil.copytree(VIT, folder / name)
+        checkpoints[f"stub/{name}"] = shutil.copytree(VIT, folder / name)
     with (folder / "large" / "model.safetensors").open("r+b") as weights:
         weights.truncate(50_000_000_000)  # a hole, which takes no room
     code = {"auto_map": {"AutoConfig": "evil.Config", "AutoModelForImageClassification": "evil.Model"}}
@@ -53,14 +53,14 @@ def stub(tmp_path_factory) -> Iterator[str]:
     damaged.write_bytes(damaged.read_bytes()[:1000])
     (folder / "blind" / "preprocessor_config.json").unlink()
     (folder / "pickled" / "model.safetensors").rename(folder / "pickled" / "pytorch_model.bin")
-    with hub_stub.serve(found, FETCHED) as address:
+    with hub_stub.serve(checkpoints, FETCHED) as address:
         yield address
 
 
-def loaded_from_hub(address: str, cache: Path, task: str, checkpoint: str, **asked: Any) -> models.LoadedModel:
+def loaded_from_hub(address: str, cache: Path, task: str, checkpoint: str, **options: Any) -> models.LoadedModel:
     text = {"prompt": "a cat", "tokens": 8} if task == TEXT_GENERATION else {}
     with hub_stub.taken_for_the_hub(address, cache):
-        spec = catalog.make_spec(checkpoint=checkpoint, task=task, **text, **asked)
+        spec = catalog.make_spec(checkpoint=checkpoint, task=task, **text, **options)
         return text_generation.load(spec, CPU).loaded if text else models.load_model(spec, CPU)
 
 
@@ -248,12 +248,12 @@ def test_a_model_of_endless_parts_is_refused_while_it_is_built() -> None:
 def test_nulls_of_an_older_release_load_as_the_same_model(tmp_path):
     entries = {"is_encoder_decoder": None, "label2id": None, "hidden_act": None, "layer_norm_eps": None}
     entries["_attn_implementation"] = "somebody/kernel"  # no code is taken from a config
-    found, expected = load(changed_copy(tmp_path, MODEL, **entries)), load(str(VIT))
+    loaded, expected = load(changed_copy(tmp_path, MODEL, **entries)), load(str(VIT))
     pixels = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        assert torch.equal(found.model(pixels).logits, expected.model(pixels).logits)
-    assert found.model.config._attn_implementation == "sdpa"
-    assert found.caveats == [] and found.model.config.id2label == expected.model.config.id2label
+        assert torch.equal(loaded.model(pixels).logits, expected.model(pixels).logits)
+    assert loaded.model.config._attn_implementation == "sdpa"
+    assert loaded.caveats == [] and loaded.model.config.id2label == expected.model.config.id2label
 
 
 @pytest.mark.parametrize(("lacking", "caveats"), [("num_batches_tracked", 0), ("classifier.1.bias", 1)])
@@ -266,8 +266,8 @@ def test_a_missing_weight_that_counts_is_a_caveat(lacking: str, caveats: int, tm
 
 
 def keys_of(folder: Path, **options: Any) -> dict[str, Any]:
-    found = models.load_model(RunSpec(str(folder), CLASSIFY, **options), CPU).caveats
-    return {caveat.key: caveat.values for caveat in found}
+    caveats = models.load_model(RunSpec(str(folder), CLASSIFY, **options), CPU).caveats
+    return {caveat.key: caveat.values for caveat in caveats}
 
 
 def test_weights_that_the_model_does_not_take_are_a_caveat(tmp_path) -> None:
@@ -296,9 +296,9 @@ def test_a_checkpoint_in_another_format_than_the_run_is_told(
 @pytest.mark.parametrize(("name", "kind"), [("mask2former-swin-tiny-coco-instance", "instance"), ("my-own", None)])
 def test_a_universal_model_is_decoded_as_its_name_says(name: str, kind: str | None, tmp_path):
     folder = write_repository("facebook/mask2former-swin-tiny-coco-panoptic", tmp_path / name)
-    found = image_segmentation.load(RunSpec(str(folder), "image-segmentation"), CPU, catalog.scenes()[0])
-    assert found.loaded.checkpoint.segmentation == (kind or "semantic")
-    assert [caveat.key for caveat in found.caveats] == ["segmentation"] * (kind is None)
+    workload = image_segmentation.load(RunSpec(str(folder), "image-segmentation"), CPU, catalog.scenes()[0])
+    assert workload.loaded.checkpoint.segmentation == (kind or "semantic")
+    assert [caveat.key for caveat in workload.caveats] == ["segmentation"] * (kind is None)
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def hub(tmp_path_factory) -> Iterator[None]:
 
 @pytest.mark.parametrize("checkpoint", TWELVE)
 def test_each_of_the_twelve_answers_as_the_old_release_does(hub: None, checkpoint: str) -> None:
-    found, expected = answer(checkpoint), layout(checkpoint)["outputs"]
-    assert found.keys() == expected.keys()
+    outputs, expected = answer(checkpoint), layout(checkpoint)["outputs"]
+    assert outputs.keys() == expected.keys()
     for name, numbers in expected.items():
-        assert found[name] == pytest.approx(numbers, abs=5e-4), name  # Mask2Former's attention has a threshold
+        assert outputs[name] == pytest.approx(numbers, abs=5e-4), name  # Mask2Former's attention has a threshold

@@ -27,8 +27,8 @@ def nvml(**answers: Any) -> SimpleNamespace:
 
 def test_the_drivers_answers_become_a_sample() -> None:
     answers = nvml(CurrentClocksThrottleReasons=0b101, ClockInfo=1410, MaxClockInfo=1980)
-    found = monitor.Nvml(answers, None).sample()
-    assert found == GpuSample(1.41e9, 1.98e9, ("SwThermalSlowdown", "SwPowerCap"), 0)
+    sample = monitor.Nvml(answers, None).sample()
+    assert sample == GpuSample(1.41e9, 1.98e9, ("SwThermalSlowdown", "SwPowerCap"), 0)
 
 
 def test_a_driver_without_answers_is_no_failure() -> None:
@@ -131,11 +131,11 @@ def test_a_stop_of_the_process_is_told_from_work(
     for seconds, work in ((usual, usual), (block, worked), (usual, usual)):
         clock.pass_time(seconds, 2.0 if seconds == block else 0.0)  # what others did in a stop is nobody's fault
         used[0] += work
-        found = observer.pause()
+        paused = observer.pause()
         if seconds == block:
-            assert found == pytest.approx(stopped)
+            assert paused == pytest.approx(stopped)
         else:
-            assert found == 0.0
+            assert paused == 0.0
     assert observer.seconds == pytest.approx(2 * usual + block - stopped)
     observer.sample()
     assert stopped == 0 or observer.samples[-1].foreign_cpu == pytest.approx(0.0)

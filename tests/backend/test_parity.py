@@ -87,10 +87,10 @@ SMALL = GARBAGE * 1e-6
         pytest.param(BASE * 1e4, BASE * 1.02e4, {"exact": BASE * 0.99e4}, "differ", id="but not for being large"),
     ],
 )
-def test_the_verdict_on_outputs_of_every_kind(eager: Any, compiled: Any, given: dict[str, Any], verdict: str) -> None:
-    found = compare(eager, compiled, **given)
-    assert found.verdict == verdict
-    assert "nan" not in found.reason and "inf " not in found.reason
+def test_the_verdict_on_outputs_of_every_kind(eager: Any, compiled: Any, options: dict[str, Any], verdict: str) -> None:
+    result = compare(eager, compiled, **options)
+    assert result.verdict == verdict
+    assert "nan" not in result.reason and "inf " not in result.reason
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_the_verdict_on_outputs_of_every_kind(eager: Any, compiled: Any, given: 
 def test_why_eager_does_not_repeat_itself(
     effects: Effects, again: torch.Tensor, compiled: torch.Tensor, verdict: str, words: str
 ) -> None:
-    found = parity.compare_outputs(BASE, again, compiled, "float32", lambda _: BASE, effects=effects)
-    assert found.verdict == verdict and words in found.reason
+    result = parity.compare_outputs(BASE, again, compiled, "float32", lambda _: BASE, effects=effects)
+    assert result.verdict == verdict and words in result.reason
 
 
 def test_the_largest_error_counts_integers() -> None:
-    found = compare([BASE, torch.arange(3)], [BASE, torch.tensor([0, 1, 9])])
-    assert found.verdict == "differ" and found.max_abs_error == 7
+    result = compare([BASE, torch.arange(3)], [BASE, torch.tensor([0, 1, 9])])
+    assert result.verdict == "differ" and result.max_abs_error == 7
 
 
 class Rows(nn.Module):
@@ -163,8 +163,8 @@ def test_a_reference_that_fails_leaves_the_question_open() -> None:
     def fails(_: float) -> torch.Tensor:
         raise torch.OutOfMemoryError("no room for float64")
 
-    found = parity.compare_outputs(BASE, BASE, BASE + 0.1, "float32", fails)
-    assert found.verdict == "not comparable" and "no room for float64" in found.reason
+    result = parity.compare_outputs(BASE, BASE, BASE + 0.1, "float32", fails)
+    assert result.verdict == "not comparable" and "no room for float64" in result.reason
     near, far = (parity.compare_outputs(BASE, BASE, BASE * by, "float32", fails) for by in (1.05, 1.5))
     assert far.unknown and not near.unknown  # no rounding moves numbers by half
     assert parity.compare_outputs(BASE, BASE, BASE + 5e-4, "float32", fails).verdict == "match"  # needs none
@@ -195,11 +195,11 @@ def test_small_outputs_made_zero_or_reversed_differ(scale: float) -> None:
     ],
 )
 def test_luck_of_eager_is_judged_by_moved_layers(error: float, moved: float, verdict: str) -> None:
-    one = torch.tensor([1.0])
-    found = parity.compare_outputs(
-        one, one, one + error, "bfloat16", lambda share: one.double() + (moved if share else 0)
+    tensor = torch.tensor([1.0])
+    result = parity.compare_outputs(
+        tensor, tensor, tensor + error, "bfloat16", lambda share: tensor.double() + (moved if share else 0)
     )
-    assert found.verdict == verdict
+    assert result.verdict == verdict
 
 
 def test_moved_layers_leave_the_model_as_it_is() -> None:
@@ -218,19 +218,19 @@ class AnotherOrder(TorchFunctionMode):
     """Computes the same from smaller steps, each rounded, and adds in another order."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given, rest = args[0], args[1:]
+        x, rest = args[0], args[1:]
         if function is F.linear:
             weight, bias = rest
             half = weight.shape[1] // 2
-            return given[..., half:] @ weight[:, half:].T + given[..., :half] @ weight[:, :half].T + bias
+            return x[..., half:] @ weight[:, half:].T + x[..., :half] @ weight[:, :half].T + bias
         if function is F.gelu:
-            return 0.5 * given * (1 + torch.erf(given * math.sqrt(0.5)))
+            return 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5)))
         if function is F.layer_norm:
-            centred = given - given.mean(-1, keepdim=True)
+            centred = x - x.mean(-1, keepdim=True)
             scale = torch.rsqrt(centred.square().mean(-1, keepdim=True) + 1e-5)
             return centred * scale * kwargs["weight"] + kwargs["bias"]
         if function is F.softmax:
-            powers = torch.exp(given - given.amax(-1, keepdim=True))
+            powers = torch.exp(x - x.amax(-1, keepdim=True))
             return powers / powers.sum(-1, keepdim=True)
         return function(*args, **(kwargs or {}))
 
@@ -241,18 +241,18 @@ Case = tuple[torch.Tensor, torch.Tensor, Callable[[float], torch.Tensor]]
 def small_net(seed: int, dtype: str, outputs: int) -> Case:
     """The outputs of a random net, those in another order, and its float64 reference."""
     torch.manual_seed(seed)
-    chosen = [int(one) for one in torch.randint(0, 5, (2 + seed % 4,))]
+    chosen = [int(index) for index in torch.randint(0, 5, (2 + seed % 4,))]
     width = 8 << seed % 4
     kinds = [nn.GELU, nn.Tanh, partial(nn.LayerNorm, width), partial(nn.Linear, width, width), partial(nn.Softmax, -1)]
-    layers = [nn.Linear(width, width), *(kinds[one]() for one in chosen), nn.Linear(width, outputs)]
+    layers = [nn.Linear(width, width), *(kinds[index]() for index in chosen), nn.Linear(width, outputs)]
     form = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(dtype, torch.float32)
-    net, given = nn.Sequential(*layers).to(form), torch.randn(4 if outputs > 2 else 1, width).to(form)
+    net, x = nn.Sequential(*layers).to(form), torch.randn(4 if outputs > 2 else 1, width).to(form)
 
     def called(mode: Any) -> torch.Tensor:
         with torch.no_grad(), mode:
-            return net(given)
+            return net(x)
 
-    reference = parity.float64_reference(workload_of(net, input=given), None)
+    reference = parity.float64_reference(workload_of(net, input=x), None)
     return called(contextlib.nullcontext()), called(AnotherOrder()), reference
 
 
@@ -261,11 +261,11 @@ FORMATS = ["float32", "float16", "bfloat16"]
 
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_of_250_equal_nets_of_a_format_none_differs(dtype: str) -> None:
-    found = Counter()
+    verdicts = Counter()
     for seed in range(1000, 1250):
         eager, compiled, reference = small_net(seed, dtype, outputs=(1, 1, 2, 10)[seed % 4])
-        found[parity.compare_outputs(eager, eager, compiled, dtype, reference).verdict] += 1
-    assert found["differ"] == 0 and found["match"] >= 230
+        verdicts[parity.compare_outputs(eager, eager, compiled, dtype, reference).verdict] += 1
+    assert verdicts["differ"] == 0 and verdicts["match"] >= 230
 
 
 @pytest.mark.parametrize("place", [slice(None), slice(11, 12)], ids=["everywhere", "one number"])
@@ -290,13 +290,13 @@ WHOLE = torch.arange(6)
 )
 def test_integers_booleans_and_bytes_are_compared_exactly(eager: torch.Tensor, wrong: torch.Tensor) -> None:
     assert compare([BASE, eager], [BASE + 5e-4, eager]).verdict == "match"
-    found = compare([BASE, eager], [BASE, wrong])
-    assert found.verdict == "differ" and found.reason.endswith("differ from eager's: 6.")
+    result = compare([BASE, eager], [BASE, wrong])
+    assert result.verdict == "differ" and result.reason.endswith("differ from eager's: 6.")
     assert compare(eager, wrong, again=wrong).verdict == "not comparable"
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["agrees without the fast path", "differs all the same"])
-def test_the_fast_path_is_named_only_if_eager_agrees_without_it(known: bool) -> None:
+@pytest.mark.parametrize("fast_path", [True, False], ids=["agrees without the fast path", "differs all the same"])
+def test_the_fast_path_is_named_only_if_eager_agrees_without_it(fast_path: bool) -> None:
     """With a mask the fast path gives 0 in padded places, which no compiled model does."""
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
@@ -306,12 +306,12 @@ def test_the_fast_path_is_named_only_if_eager_agrees_without_it(known: bool) -> 
         workload: Any = SimpleNamespace(model=model, outputs=lambda model: model(x, src_key_padding_mask=padded))
         eager = workload.outputs(model)
         torch.backends.mha.set_fastpath_enabled(False)
-        compiled = workload.outputs(model) + (0.0 if known else 1.0)
+        compiled = workload.outputs(model) + (0.0 if fast_path else 1.0)
         torch.backends.mha.set_fastpath_enabled(True)
         more = ("float32", lambda share: eager)
         differ = parity.compare_outputs(eager, eager, compiled, *more)
-        found = parity.with_known_cause(
+        result = parity.with_known_cause(
             differ, workload, lambda slow: parity.compare_outputs(slow, slow, compiled, *more)
         )
-    assert (differ.verdict, found.verdict) == ("differ", "differ")
-    assert (parity.FAST_PATH in found.reason) is known
+    assert (differ.verdict, result.verdict) == ("differ", "differ")
+    assert (parity.FAST_PATH in result.reason) is fast_path

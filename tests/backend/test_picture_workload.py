@@ -36,17 +36,17 @@ def workload_of(
     labels: dict[int, str] | None = None,
     processor: Any = None,
     inputs: dict[str, torch.Tensor] | None = None,
-    **asked: Any,
+    **options: Any,
 ) -> PictureWorkload:
     """Without a model. If `inputs` are given, its processor makes them of any picture."""
     entry = catalog.find(checkpoint)
     model = SimpleNamespace(config=SimpleNamespace(id2label=labels))
     loaded = models.LoadedModel(model, processor or (lambda images, return_tensors: inputs), None, entry, [])
-    spec = RunSpec(checkpoint, entry.task, **asked)
-    made = CLASSES[entry.task](spec, torch.device("cpu"), model, loaded, picture, SCENE)
+    spec = RunSpec(checkpoint, entry.task, **options)
+    workload = CLASSES[entry.task](spec, torch.device("cpu"), model, loaded, picture, SCENE)
     if inputs is not None and processor is not None:
-        made.__dict__["inputs"] = inputs
-    return made
+        workload.__dict__["inputs"] = inputs
+    return workload
 
 
 def processor_of(name: str) -> Any:
@@ -67,9 +67,9 @@ def test_what_else_a_processor_makes_is_left_out() -> None:
 
 
 def test_without_a_tokenizer_each_query_is_a_row_of_clip_ids() -> None:
-    made = workload_of("google/owlvit-base-patch32", inputs={"pixel_values": PIXELS}, text=("a cat", "a dog")).inputs
-    assert made["input_ids"].shape == made["attention_mask"].shape == (2, 16)
-    assert made["input_ids"][:, :2].tolist() == [[49406, 49407]] * 2
+    inputs = workload_of("google/owlvit-base-patch32", inputs={"pixel_values": PIXELS}, text=("a cat", "a dog")).inputs
+    assert inputs["input_ids"].shape == inputs["attention_mask"].shape == (2, 16)
+    assert inputs["input_ids"][:, :2].tolist() == [[49406, 49407]] * 2
 
 
 @pytest.mark.parametrize(("names", "label"), [(None, "LABEL_1"), ({0: "a", 2: "c"}, "LABEL_1"), ({1: "b"}, "b")])
@@ -101,9 +101,9 @@ def test_segments_of_a_cropped_picture_land_in_its_middle(size: tuple[int, int],
     logits[:, 1] = 1.0
     cropped = workload_of(CROPPING, Image.new("RGB", size), labels, processor_of(CROPPING))
     (segment,) = cropped.predictions(SemanticSegmenterOutput(logits=logits)).segments
-    seen = base64_images.decode_mask(segment.mask_png).any(axis=axis)
+    covered = base64_images.decode_mask(segment.mask_png).any(axis=axis)
     assert segment.label == "thing"
-    assert seen[320] and not seen[:150].any() and not seen[-150:].any()
+    assert covered[320] and not covered[:150].any() and not covered[-150:].any()
 
 
 def test_the_padding_of_a_processor_does_not_shift_segments() -> None:
@@ -119,8 +119,8 @@ def test_the_padding_of_a_processor_does_not_shift_segments() -> None:
     classes[0, 0, 3] = classes[0, 1, 7] = 10.0
     outputs = MaskFormerForInstanceSegmentationOutput(class_queries_logits=classes, masks_queries_logits=masks)
     picture, labels = Image.new("RGB", (used_width, height)), {3: "quarter", 7: "rest"}
-    found = workload_of(name, picture, labels, processor_of(name), inputs).predictions(outputs)
-    areas = {segment.label: segment.area for segment in found.segments}
+    predictions = workload_of(name, picture, labels, processor_of(name), inputs).predictions(outputs)
+    areas = {segment.label: segment.area for segment in predictions.segments}
     assert areas == pytest.approx({"quarter": 0.25, "rest": 0.75}, abs=0.01)
 
 

@@ -78,9 +78,9 @@ def test_kernels_outside_of_graphs_are_counted_by_call() -> None:
     assert reason == "of 3 kernels a call 2 are launched outside of them"
 
 
-@pytest.mark.parametrize("known", [CudaGraphs("not asked"), CudaGraphs("skipped", "why")])
-def test_a_profile_leaves_graphs_that_were_not_used_alone(known: CudaGraphs) -> None:
-    assert known.with_counts(profile_of(("a", ALONE))) == known
+@pytest.mark.parametrize("graphs", [CudaGraphs("not asked"), CudaGraphs("skipped", "why")])
+def test_a_profile_leaves_graphs_that_were_not_used_alone(graphs: CudaGraphs) -> None:
+    assert graphs.with_counts(profile_of(("a", ALONE))) == graphs
 
 
 class Small(torch.nn.Module):
@@ -108,9 +108,9 @@ def test_the_least_bytes_are_those_that_a_call_touches() -> None:
 def test_on_a_cpu_an_operator_counts_without_the_ones_it_calls(tmp_path) -> None:
     """The trace can be opened."""
     left, layer, file = torch.randn(64, 64), torch.nn.Linear(64, 64), tmp_path / "trace.json.gz"
-    found = profiling.profiles({"eager": lambda: torch.relu(left), "compiled": lambda: layer(left)}, CPU, file)
-    assert (found["eager"].kernels, found["eager"].busy_seconds) == (1, None)
-    times = {kernel.name: kernel.seconds for kernel in found["compiled"].longest}
+    profiles = profiling.profiles({"eager": lambda: torch.relu(left), "compiled": lambda: layer(left)}, CPU, file)
+    assert (profiles["eager"].kernels, profiles["eager"].busy_seconds) == (1, None)
+    times = {kernel.name: kernel.seconds for kernel in profiles["compiled"].longest}
     # with those that it calls, aten::linear would take longer; its own time may be too short for the list
     assert times["aten::addmm"] > times.get("aten::linear", 0.0)
     events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
@@ -146,8 +146,8 @@ def test_events_count_the_work_and_not_the_launches(fake: FakeCuda) -> None:
 
 
 def test_calls_back_to_back_wait_once(fake: FakeCuda) -> None:
-    found = profiling.back_to_back(lambda: fake.run(1e-3), GPU, 1e-3)
-    assert found.calls == 1000 and found.seconds == pytest.approx(1.0, rel=1e-3)
+    timed = profiling.back_to_back(lambda: fake.run(1e-3), GPU, 1e-3)
+    assert timed.calls == 1000 and timed.seconds == pytest.approx(1.0, rel=1e-3)
 
 
 @pytest.mark.parametrize(("readings", "energy"), [((500.0, 530.5), 30.5), ((None, None), None)])

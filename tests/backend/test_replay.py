@@ -29,8 +29,8 @@ def network(tmp_path_factory) -> str:
 def test_only_the_answer_is_on_standard_output() -> None:
     job = "import os; from demo.backend.messages import answer_one_job as run;"
     job += "run(lambda **job: print('a print', end='') or os.system('echo of a child') or [job, os.getpid() > 1])"
-    found = subprocess.run([sys.executable, "-c", job], input=b'{"a": 1}', capture_output=True, check=True)
-    assert found.stdout == b'[{"a": 1}, true]\n' and found.stderr == b"a printof a child\n"
+    process = subprocess.run([sys.executable, "-c", job], input=b'{"a": 1}', capture_output=True, check=True)
+    assert process.stdout == b'[{"a": 1}, true]\n' and process.stderr == b"a printof a child\n"
 
 
 def replay_log(checkpoint: str, dynamic: str, log: str, compiled: bool = True) -> dict[str, Any]:
@@ -54,10 +54,10 @@ def replay_log(checkpoint: str, dynamic: str, log: str, compiled: bool = True) -
     ],
 )
 def test_recompiles_follow_dynamos_rules(checkpoint: str, dynamic: str, log: str, waited: str, network: str) -> None:
-    found = replay_log(network if checkpoint == "a network" else checkpoint, dynamic, log)
-    assert "".join("x" if one else "." for one in found["waited"]) == waited
-    assert found["recompiles"] == waited.count("x") - 1 and found["fallbacks"] == 0
-    assert len(found["seconds"]) == len(waited) and all(seconds > 0 for seconds in found["seconds"])
+    replay = replay_log(network if checkpoint == "a network" else checkpoint, dynamic, log)
+    assert "".join("x" if wait else "." for wait in replay["waited"]) == waited
+    assert replay["recompiles"] == waited.count("x") - 1 and replay["fallbacks"] == 0
+    assert len(replay["seconds"]) == len(waited) and all(seconds > 0 for seconds in replay["seconds"])
 
 
 def test_a_call_that_records_a_cuda_graph_has_waited(network: str, monkeypatch) -> None:

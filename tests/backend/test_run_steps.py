@@ -48,15 +48,15 @@ SPEC = catalog.make_spec("shapes-vit", device="cpu", iterations=10)
 COST = CompileCost(5.0, {})
 
 
-def result_of(stream: io.StringIO | None = None, files: dict[str, str] | None = None, **asked: Any) -> RunResult:
-    spec = catalog.make_spec("shapes-vit", **{"device": "cpu", "iterations": 10, **asked})
+def result_of(stream: io.StringIO | None = None, files: dict[str, str] | None = None, **options: Any) -> RunResult:
+    spec = catalog.make_spec("shapes-vit", **{"device": "cpu", "iterations": 10, **options})
     return own_workload.result_of(spec, stream=stream, id="made-up", started_at="2026-11-21T09:00:00Z", **files or {})
 
 
 def sent_by(stream: io.StringIO, event: str) -> list[dict[str, Any]]:
     """The contents of the messages of a kind. A cold compile cache sends a provisional result among the progress."""
     messages_sent = map(json.loads, stream.getvalue().splitlines())
-    return [one[event] for one in messages_sent if one["event"] == event]
+    return [message[event] for message in messages_sent if message["event"] == event]
 
 
 def is_whole(result: RunResult) -> bool:
@@ -89,16 +89,16 @@ class Tiny(torch.nn.Module):
 @pytest.fixture(autouse=True)
 def loaded(monkeypatch) -> list[Tiny]:
     """The models of the runs so far: what a run does with them does not depend on what they see, nor on inductor."""
-    made: list[Tiny] = []
+    tiny_models: list[Tiny] = []
 
-    def load(*asked: Any) -> models.LoadedModel:
-        found = LOAD(*asked)
-        made.append(Tiny(found.model.config, found.model.dtype).eval())
-        return dataclasses.replace(found, model=made[-1])
+    def load(*args: Any) -> models.LoadedModel:
+        loaded_model = LOAD(*args)
+        tiny_models.append(Tiny(loaded_model.model.config, loaded_model.model.dtype).eval())
+        return dataclasses.replace(loaded_model, model=tiny_models[-1])
 
     monkeypatch.setattr(models, "load_model", load)
     monkeypatch.setattr(compile_model, "apply_compile", own_workload.without_inductor)
-    return made
+    return tiny_models
 
 
 def test_a_run_in_which_nothing_fails_is_whole() -> None:
@@ -172,11 +172,11 @@ def test_models_that_do_not_fit_together_are_timed_apart(at_warm_up: bool, monke
     """Without the noise floor, and rough."""
     full = Mock(side_effect=torch.OutOfMemoryError("made up"))
     warm_ups = iter([timing.warm_up, timing.warm_up, full if at_warm_up else timing.warm_up])
-    monkeypatch.setattr(timing, "warm_up", lambda *given, **more: next(warm_ups)(*given, **more))
+    monkeypatch.setattr(timing, "warm_up", lambda *args, **more: next(warm_ups)(*args, **more))
     monkeypatch.setattr(timing, "time_interleaved", full)
     result = result_of()
     assert is_whole(result) and full.call_count == 1
-    assert "separate" in [one.key for one in result.caveats]
+    assert "separate" in [caveat.key for caveat in result.caveats]
     assert not result.interleaved and result.speedup.control is None
     assert quality(result).mark == "rough"
 
@@ -189,12 +189,12 @@ def test_a_model_that_does_not_fit_alone_is_out_of_memory(monkeypatch) -> None:
 
 def test_nothing_of_compiled_is_left_when_eager_is_timed_alone(monkeypatch) -> None:
     """A package frees its weights on the GPU with the last reference to it."""
-    made, alive, real = [], [], timing.time_alone
+    references, alive, real = [], [], timing.time_alone
 
     class Compiled:
         def __init__(self, model: Any) -> None:
             self.model = model
-            made.append(weakref.ref(self))
+            references.append(weakref.ref(self))
 
         def __call__(self, **batch: Any) -> Any:
             return self.model(**batch)
@@ -202,9 +202,9 @@ def test_nothing_of_compiled_is_left_when_eager_is_timed_alone(monkeypatch) -> N
     def full(*_: Any) -> None:
         raise torch.OutOfMemoryError("made up")  # a new one: a kept one holds the frames that it went through
 
-    monkeypatch.setattr(compile_model, "apply_compile", lambda *asked: Compiled(own_workload.without_inductor(*asked)))
+    monkeypatch.setattr(compile_model, "apply_compile", lambda *args: Compiled(own_workload.without_inductor(*args)))
     monkeypatch.setattr(timing, "time_interleaved", full)
-    monkeypatch.setattr(timing, "time_alone", lambda *given: alive.append(made[0]() is not None) or real(*given))
+    monkeypatch.setattr(timing, "time_alone", lambda *args: alive.append(references[0]() is not None) or real(*args))
     assert result_of().status == "ok"
     assert alive == [True, False]
 
@@ -218,13 +218,14 @@ def test_the_guides_recipe_reports_its_progress(monkeypatch) -> None:
     stream = io.StringIO()
     result = result_of(stream=stream, protocol="as published", iterations=None)
     sent = sent_by(stream, "progress")
-    assert list(dict.fromkeys(one["phase"] for one in sent)) == list(PHASES[1:])  # in "start" there is no worker yet
-    shares = [one["fraction"] for one in sent if one["phase"] == "time"]
+    phases = list(dict.fromkeys(progress["phase"] for progress in sent))
+    assert phases == list(PHASES[1:])  # in "start" there is no worker yet
+    shares = [progress["fraction"] for progress in sent if progress["phase"] == "time"]
     assert shares == sorted(shares) and shares[1] < 0.542 and shares[-1] == pytest.approx(0.92)
     assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) == calls
     assert result.speedup.ratio == pytest.approx(result.eager.mean_seconds / result.compiled.mean_seconds)
     assert result.speedup.control is None
-    assert "published" in [one.key for one in result.caveats]
+    assert "published" in [caveat.key for caveat in result.caveats]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +250,7 @@ def test_the_guides_recipe_reports_its_progress(monkeypatch) -> None:
     ],
 )
 def test_a_core_taken_costs_a_wait_before_it_costs_a_thread(
-    asked: dict[str, Any], taken: list[int], free: list[int], compiles: int, monkeypatch
+    options: dict[str, Any], taken: list[int], free: list[int], compiles: int, monkeypatch
 ) -> None:
     """`taken`: the cores that the timing finds free in its blocks. `free`: what is found before each timing."""
     torch.set_num_threads(3)
@@ -260,28 +261,28 @@ def test_a_core_taken_costs_a_wait_before_it_costs_a_thread(
     monkeypatch.setattr(Observer, "free_cores", lambda self: next(in_blocks, None))
     monkeypatch.setattr(timing, "REPORT_SECONDS", 0.0)
     stream = io.StringIO()
-    result = result_of(stream=stream, **asked)
+    result = result_of(stream=stream, **options)
     assert is_whole(result)
     threads = free[-1]
-    assert result.environment.threads == torch.get_num_threads() == (asked.get("threads") or threads)
-    again = [one for one in sent_by(stream, "progress") if one["code"] == "fewer_threads"]
-    assert len(again) == [one.key for one in result.caveats].count("timed_again") == compiles - 1
-    assert all(one["remaining_seconds"] > result.compilation.first_call_seconds for one in again)
+    assert result.environment.threads == torch.get_num_threads() == (options.get("threads") or threads)
+    again = [progress for progress in sent_by(stream, "progress") if progress["code"] == "fewer_threads"]
+    assert len(again) == [caveat.key for caveat in result.caveats].count("timed_again") == compiles - 1
+    assert all(progress["remaining_seconds"] > result.compilation.first_call_seconds for progress in again)
     assert (result.compilation.recompiles, result.compilation.recompiles_while_timing) == ((), 0)
     assert result.compilation.first_call_seconds == result.compiled.warmup_seconds[0]
 
 
 @pytest.mark.parametrize(("asked", "threads"), [({}, 1), ({"threads": 2}, 2)])
-def test_a_core_busy_from_the_start_gets_no_thread(asked: dict[str, Any], threads: int, monkeypatch, tmp_path) -> None:
+def test_a_core_busy_from_the_start_gets_no_thread(options: dict, threads: int, monkeypatch, tmp_path) -> None:
     torch.set_num_threads(2)
     monkeypatch.setattr(cores, "free_cores", lambda *_: 1)
     monkeypatch.setattr("demo.backend.machine_probe.usable_cores", lambda: 2)
     elsewhere: list[RunSpec] = []
     monkeypatch.setattr(first_call, "measure_elsewhere", lambda spec, *_: elsewhere.append(spec))
-    result = result_of(files={"cache_folder": str(tmp_path)}, **asked)
+    result = result_of(files={"cache_folder": str(tmp_path)}, **options)
     assert [spec.threads for spec in elsewhere] == [threads]  # else the cache would not fit
     assert (result.environment.threads, result.environment.free_cores) == (threads, 1)
-    assert ("busy_cores" in [one.key for one in result.caveats]) == (threads == 1)
+    assert ("busy_cores" in [caveat.key for caveat in result.caveats]) == (threads == 1)
 
 
 @pytest.mark.parametrize(
@@ -316,16 +317,17 @@ def test_a_job_has_the_threads_of_the_runs_that_it_joins(
     ids=["cold", "partly cold", "in a search", "warm", "in no cache", "empty cache"],
 )
 def test_the_later_start_is_measured_if_this_one_compiled(
-    known: dict[str, Any], job: dict[str, Any], measured: bool, monkeypatch
+    fields: dict[str, Any], job: dict[str, Any], measured: bool, monkeypatch
 ) -> None:
     stream = io.StringIO()
     run = Run(WorkerJob(SPEC, **job), Events(stream))
     run.workload = SimpleNamespace(device=torch.device("cpu"))  # type: ignore[assignment]
-    run.result = ok_result(compilation=Compilation(**{"first_call_seconds": 5.0, "cache": "cold", "graphs": 1} | known))
+    cold = {"first_call_seconds": 5.0, "cache": "cold", "graphs": 1}
+    run.result = ok_result(compilation=Compilation(**cold | fields))
     sent: list[Any] = []
 
     def elsewhere(*_: Any) -> CompileCost:
-        sent.extend(one["result"] for one in sent_by(stream, "provisional"))
+        sent.extend(provisional["result"] for provisional in sent_by(stream, "provisional"))
         return CompileCost(0.5, {})
 
     monkeypatch.setattr(first_call, "measure_elsewhere", elsewhere)
@@ -341,13 +343,13 @@ def test_cores_busy_before_the_timing_are_no_caveat_if_threads_lacked_cores_in_i
     run = Run(WorkerJob(SPEC), Events(io.StringIO()))
     run.caveats = [Caveat("busy_cores", {"busy": 1, "cores": 2, "threads": 1})]
     run.result = ok_result(machine_states=(HostSample(1.0, None, None, free),))
-    assert [one.key for one in run.result_so_far().caveats] == keys
+    assert [caveat.key for caveat in run.result_so_far().caveats] == keys
 
 
 def test_random_weights_see_nothing() -> None:
     result = result_of(weights="random")
     assert (result.status, result.predictions, result.compilation.graphs) == ("ok", None, 1)
-    assert "random_weights" in [one.key for one in result.caveats]
+    assert "random_weights" in [caveat.key for caveat in result.caveats]
 
 
 def test_a_recompile_while_timing_makes_the_figures_void(loaded: list[Tiny], monkeypatch) -> None:
@@ -366,7 +368,7 @@ def test_a_recompile_while_timing_makes_the_figures_void(loaded: list[Tiny], mon
     assert result.compilation.recompiles_while_timing > 0
     assert result.speedup.verdict == "unsure"
 
-    monkeypatch.setattr(caveats, "of_calls", lambda *given: [Caveat("same_tensor", {"variant": "eager"})])
+    monkeypatch.setattr(caveats, "of_calls", lambda *_: [Caveat("same_tensor", {"variant": "eager"})])
     assert "Nothing was computed" in result_of().failure.message  # which matters more
 
 
@@ -434,11 +436,12 @@ def package_run(threads: int | None = None, **files: Path) -> RunResult:
 def test_a_package_is_loaded_once_more_elsewhere(packages: dict[str, list[Path | None]], tmp_path) -> None:
     result = package_run(cache_folder=tmp_path / "cache", package=tmp_path / "mine.pt2")
     assert is_whole(result)
-    found = result.compilation
-    assert list(found.cold.parts) == ["export", "build", "load", "first run"]
-    assert found.first_call_seconds == result.compiled.warmup_seconds[0]
-    assert found.first_call_seconds == pytest.approx(sum(found.cold.parts.values())) == pytest.approx(10, abs=0.5)
-    assert (found.package_bytes, found.warm.parts["load"]) == (5000, 0.01)
+    compilation = result.compilation
+    assert list(compilation.cold.parts) == ["export", "build", "load", "first run"]
+    assert compilation.first_call_seconds == result.compiled.warmup_seconds[0]
+    seconds = sum(compilation.cold.parts.values())
+    assert compilation.first_call_seconds == pytest.approx(seconds) == pytest.approx(10, abs=0.5)
+    assert (compilation.package_bytes, compilation.warm.parts["load"]) == (5000, 0.01)
     assert packages["built"] == packages["loaded elsewhere"] == [tmp_path / "mine.pt2"]
 
 

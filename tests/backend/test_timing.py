@@ -125,15 +125,16 @@ def test_time_is_up_after_the_cap_where_the_verdict_is_sure():
 
 
 def test_an_unsure_verdict_gets_the_longest_time(monkeypatch):
-    asked: list[float] = []
-    monkeypatch.setattr(timing.Samples, "unsure", lambda samples: asked.append(samples.seconds) or True)
+    question_times: list[float] = []
+    monkeypatch.setattr(timing.Samples, "unsure", lambda samples: question_times.append(samples.seconds) or True)
     clock = SimulatedClock(noise=0.3)
     plan = timing.Plan(precision=1e-9, max_seconds=2.0, longest_seconds=4.0)
     samples = timing.time_interleaved(eager, lambda: 0.010, clock, plan, 5, lambda samples: None)
     assert 4.0 <= clock.seconds < 5.0
     assert samples.seconds == clock.seconds
     assert samples.blocks >= 2
-    assert len(asked) == 1 and 2.0 <= asked[0] < 2.5  # asked again and again, it would be wrong more often
+    (seconds,) = question_times  # a verdict that is asked for again and again would be wrong more often
+    assert 2.0 <= seconds < 2.5
 
 
 def test_a_slow_model_gets_twenty_calls_if_time_allows():
@@ -187,7 +188,7 @@ def test_blocks_hold_more_calls_of_a_fast_model():
 
 
 def test_the_guides_recipe_reports_a_few_times_a_second() -> None:
-    clock, seen = SimulatedClock(), []
-    times = timing.time_fixed_count(lambda: 0.0095, clock, 100, lambda times: seen.append(len(times)))
+    clock, reported_calls = SimulatedClock(), []
+    times = timing.time_fixed_count(lambda: 0.0095, clock, 100, lambda times: reported_calls.append(len(times)))
     assert len(times) == 100
-    assert seen == [32, 64, 96]  # each time 0.304 s have passed
+    assert reported_calls == [32, 64, 96]  # each time 0.304 s have passed

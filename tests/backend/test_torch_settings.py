@@ -84,8 +84,8 @@ def test_variables_that_move_speed_stand_with_the_result(monkeypatch) -> None:
         monkeypatch.delenv(name)
     for name, value in (SET | MOVES_NONE).items():
         monkeypatch.setenv(name, value)
-    found = torch_settings.in_force(torch.nn.Linear(2, 2), {"x": torch.ones(2)})["variables"]
-    assert found == ", ".join(f"{name}={value.rpartition('/')[2]}" for name, value in sorted(SET.items()))
+    variables = torch_settings.in_force(torch.nn.Linear(2, 2), {"x": torch.ones(2)})["variables"]
+    assert variables == ", ".join(f"{name}={value.rpartition('/')[2]}" for name, value in sorted(SET.items()))
     monkeypatch.setenv("GOMP_SPINCOUNT", "7")
     assert "GOMP_SPINCOUNT=7" in torch_settings.speed_variables()
 
@@ -105,14 +105,14 @@ def test_the_attention_in_force_is_that_of_every_part() -> None:
 
 @pytest.mark.parametrize(("dtype", "torch_dtype"), [("bfloat16", torch.bfloat16), ("tf32", torch.float32)])
 def test_a_gpus_libraries_are_loaded_in_the_runs_format(dtype: str, torch_dtype: torch.dtype, monkeypatch) -> None:
-    ones, called = torch.ones, Mock()
-    monkeypatch.setattr(torch, "ones", lambda *size, device, dtype: ones(*size, dtype=dtype))
+    torch_ones, called = torch.ones, Mock()
+    monkeypatch.setattr(torch, "ones", lambda *size, device, dtype: torch_ones(*size, dtype=dtype))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None, raising=False)
     for name in ("linear", "conv2d", "scaled_dot_product_attention"):
         monkeypatch.setattr(torch.nn.functional, name, getattr(called, name))
-    asked = dataclasses.replace(spec(), device="cuda", dtype=dtype)
-    assert torch_settings.load_gpu_libraries(asked, torch.device("cuda")) > 0
+    gpu_spec = dataclasses.replace(spec(), device="cuda", dtype=dtype)
+    assert torch_settings.load_gpu_libraries(gpu_spec, torch.device("cuda")) > 0
     assert [call.args[0].dtype for call in called.mock_calls] == [torch_dtype] * 3
 
 

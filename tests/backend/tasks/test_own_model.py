@@ -287,8 +287,9 @@ def test_memory_that_grows_and_a_slow_format_are_told(file: Path, quick: None, m
     monkeypatch.setattr(run_steps, "MUCH_MEMORY", -(10**12))
     monkeypatch.setattr(effects, "growth_per_call", lambda call: 5_000_000)
     monkeypatch.setattr(profiling, "float32_advantage", lambda dtype: 72.4)
-    told = " ".join(run_of(file, "by_position", dtype="bfloat16").warnings)
-    assert "grows by 5.00 MB with each call" in told and "no fast bfloat16" in told and "72 times faster" in told
+    warnings = " ".join(run_of(file, "by_position", dtype="bfloat16").warnings)
+    assert "grows by 5.00 MB with each call" in warnings
+    assert "no fast bfloat16" in warnings and "72 times faster" in warnings
 
 
 @pytest.mark.parametrize("function", ["raising", "quitting"])

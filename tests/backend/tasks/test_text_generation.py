@@ -39,12 +39,12 @@ def no_gradients() -> Any:
         yield
 
 
-def spec_of(folder: Path, **asked: Any) -> RunSpec:
-    return RunSpec(str(folder), TEXT_GENERATION, **{"prompt": "a cat.", "tokens": TOKENS, "device": "cpu", **asked})
+def spec_of(folder: Path, **options: Any) -> RunSpec:
+    return RunSpec(str(folder), TEXT_GENERATION, **{"prompt": "a cat.", "tokens": TOKENS, "device": "cpu", **options})
 
 
-def load(folder: Path, **asked: Any) -> TextWorkload:
-    return text_generation.load(spec_of(folder, **asked), CPU)
+def load(folder: Path, **options: Any) -> TextWorkload:
+    return text_generation.load(spec_of(folder, **options), CPU)
 
 
 def without_cache(model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -66,9 +66,9 @@ def test_the_answer_is_that_of_calls_without_a_cache(folder: Path, kind: str, ba
     expected, logits = without_cache(model, workload.ids)
     assert len(set(expected.tolist())) > 1
     for _ in range(2):
-        tokens, found = decoding.answer(model)
+        tokens, cached_logits = decoding.answer(model)
         assert torch.equal(tokens, expected)
-        torch.testing.assert_close(found, logits, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(cached_logits, logits, rtol=1e-4, atol=1e-4)
         assert workload.once(model).logits.shape[:2] == (batch, 1)
 
 
@@ -77,11 +77,11 @@ def test_after_the_last_token_the_cache_is_rewound_to_the_prompt(folder: Path) -
     decoding, prompt = workload.decoding, workload.ids.shape[1]
     answer, _ = decoding.answer(workload.model)
     call, other = workload.call(workload.model), workload.call(workload.model)
-    seen = []
+    steps = []
     for _ in range(2 * decoding.steps):
         call()
-        seen.append((int(decoding.cache.get_seq_length()), decoding.token[-1, 0]))
-    assert seen == list(enumerate(answer[1:], prompt + 1)) * 2
+        steps.append((int(decoding.cache.get_seq_length()), decoding.token[-1, 0]))
+    assert steps == list(enumerate(answer[1:], prompt + 1)) * 2
     other()  # it begins anew, in the same cache, and the first one goes on from there
     call()
     assert decoding.token[-1, 0] == answer[2]
@@ -102,7 +102,7 @@ def test_prompt_and_step_are_one_graph_each_of_tensors_alone(folder: Path) -> No
     graphs: list[list[type]] = []
 
     def backend(graph: Any, inputs: Any) -> Any:
-        graphs.append([type(given) for given in inputs])
+        graphs.append([type(tensor) for tensor in inputs])
         return graph
 
     torch.compiler.reset()
@@ -149,9 +149,9 @@ def test_another_token_counts_in_float32_only(dtype: str, token: int, verdict: s
     eager, compiled = (Predictions(token_ids=(1, 2, 3, last)) for last in (4, token))
     assert agreement(eager, compiled) == {"same_tokens": 1.0 if token == 4 else 0.75}
     outputs = {"logits": torch.ones(4, 8)}
-    found = parity.compare_outputs(outputs, outputs, outputs, dtype, None, {}, fault(eager, compiled))
-    assert found.verdict == verdict
-    assert ("part at token 4 of 4" in found.reason) == (verdict == "differ")
+    result = parity.compare_outputs(outputs, outputs, outputs, dtype, None, {}, fault(eager, compiled))
+    assert result.verdict == verdict
+    assert ("part at token 4 of 4" in result.reason) == (verdict == "differ")
 
 
 # Text
@@ -218,8 +218,8 @@ def test_a_misplaced_mark_in_a_prompt_has_a_caveat(kind, prompt, ends, marks, fo
     workload = load(folder / kind, prompt=prompt)
     ids = workload.ids[0].tolist()
     workload.model.generation_config.eos_token_id = [2, ids[-1]] if isinstance(ends, list) else ends
-    found = text_generation.misplaced_marks(workload.loaded, ids)
-    assert [(caveat.key, caveat.values["mark"]) for caveat in found] == marks
+    caveats = text_generation.misplaced_marks(workload.loaded, ids)
+    assert [(caveat.key, caveat.values["mark"]) for caveat in caveats] == marks
 
 
 def test_a_misplaced_mark_is_in_the_runs_caveats(folder: Path) -> None:
@@ -230,9 +230,9 @@ def test_a_misplaced_mark_is_in_the_runs_caveats(folder: Path) -> None:
 # What is refused
 
 
-def refusal(folder: Path, **asked: Any) -> str:
+def refusal(folder: Path, **options: Any) -> str:
     with pytest.raises(BadInput) as refused:
-        load(folder, **asked)
+        load(folder, **options)
     assert str(folder.parent) not in str(refused.value)
     return str(refused.value)
 
