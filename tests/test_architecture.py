@@ -49,15 +49,15 @@ def _room(file: Path) -> str:
 def _imports(file: Path) -> list[str]:
     """Every imported module by its full name, wherever in the file the import stands."""
     package = file.relative_to(ROOT).parent.parts
-    found: list[str] = []
+    imported: list[str] = []
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            imported += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             module = ".".join(part for part in (base, node.module) if part)
-            found += [f"{module}.{alias.name}" for alias in node.names]
-    return found
+            imported += [f"{module}.{alias.name}" for alias in node.names]
+    return imported
 
 
 def _rooms_imported(file: Path) -> set[str]:
@@ -181,8 +181,8 @@ def test_no_two_files_have_one_name() -> None:
 def pins(name: str) -> dict[str, str]:
     """Each requirement's version."""
     lines = [line.split("#")[0].strip() for line in (ROOT / name).read_text().splitlines()]
-    asked = [Requirement(line) for line in lines if line]
-    return {one.name: str(one.specifier).removeprefix("==") for one in asked}
+    requirements = [Requirement(line) for line in lines if line]
+    return {requirement.name: str(requirement.specifier).removeprefix("==") for requirement in requirements}
 
 
 def test_requirements_are_exact_and_neither_torchvision_nor_timm_is_among_them() -> None:
@@ -195,15 +195,15 @@ def test_the_package_admits_the_versions_that_the_project_pins() -> None:
     """An extra, such as `page`, brings what the command line does not need."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    asked = {
-        one.name.replace("-", "_"): one
-        for one in map(Requirement, [*project["dependencies"], *itertools.chain(*extras.values())])
+    ranges = {
+        requirement.name.replace("-", "_"): requirement
+        for requirement in map(Requirement, [*project["dependencies"], *itertools.chain(*extras.values())])
     }
     fixed = {
         name.replace("-", "_"): pin for name, pin in (pins("requirements.txt") | pins("requirements-sweep.txt")).items()
     }
     assert {
-        name for name, pin in fixed.items() if name not in asked or not asked[name].specifier.contains(pin)
+        name for name, pin in fixed.items() if name not in ranges or not ranges[name].specifier.contains(pin)
     } == set()
 
 

@@ -66,10 +66,10 @@ def _anchor(heading: str) -> str:
 
 def _section(text: str, heading: str) -> str:
     """From a heading to the next one of its level or a higher one."""
-    found = re.search(rf"^(#+) {re.escape(heading)}$", text, re.MULTILINE)
-    assert found is not None, f"There is no heading {heading!r}"
-    rest = text[found.end() :]
-    end = re.search(rf"^#{{1,{len(found[1])}}} ", rest, re.MULTILINE)
+    title = re.search(rf"^(#+) {re.escape(heading)}$", text, re.MULTILINE)
+    assert title is not None, f"There is no heading {heading!r}"
+    rest = text[title.end() :]
+    end = re.search(rf"^#{{1,{len(title[1])}}} ", rest, re.MULTILINE)
     return rest[: end.start()] if end else rest
 
 
@@ -139,7 +139,7 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
 
 def test_every_module_that_a_page_names_takes_its_options() -> None:
     command = r"python -m ((?:tools|benchmarks)\.\w+)([^`#\n]*)"
-    commands = [found for page in EVERY_PAGE for found in re.findall(command, _read(page))]
+    commands = [match for page in EVERY_PAGE for match in re.findall(command, _read(page))]
     assert commands
     for module, options in commands:
         source = _read(ROOT / f"{module.replace('.', '/')}.py")
@@ -221,9 +221,9 @@ def test_the_table_of_checkpoints_is_the_catalogue() -> None:
         if not checkpoint.bundled:
             name = f"[{name}](https://huggingface.co/{checkpoint.id})"
         height, width = checkpoint.input_size
-        seen = f"{height} × {width}" if (height, width) != catalog.NO_PICTURE else "a text prompt"
+        size = f"{height} × {width}" if (height, width) != catalog.NO_PICTURE else "a text prompt"
         count = fmt.parameters(checkpoint.parameters)
-        lines.append(f"| {name} | {checkpoint.task} | {count} | {seen} | {checkpoint.licence} |")
+        lines.append(f"| {name} | {checkpoint.task} | {count} | {size} | {checkpoint.licence} |")
     table = "\n".join(lines) + "\n"
     assert table in _text("checkpoints.md"), f"The table of docs/checkpoints.md should read:\n{table}"
 

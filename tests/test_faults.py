@@ -144,9 +144,9 @@ def test_nothing_outlives_an_app_that_is_killed(what: str, history: History, tmp
 
     def at_work() -> bool:
         """Whether the app, its worker, the worker's watcher and the program run."""
-        found = processes_with(marker)
+        pids = processes_with(marker)
         with contextlib.suppress(OSError):  # one has just ended
-            return len(found) >= 3 and any(program in Path(f"/proc/{pid}/cmdline").read_text() for pid in found)
+            return len(pids) >= 3 and any(program in Path(f"/proc/{pid}/cmdline").read_text() for pid in pids)
         return False
 
     try:

@@ -82,7 +82,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
     "Markdown of a sweep": lambda result: markdown.of_cells([(result.spec, result, cell(result).value)]),
     "headline of the page": lambda result: headline(Report(result)),
     "script": lambda result: script(Report(result)),
-    "history": lambda result: " ".join(getattr(one, "text", one) for one in history_tab.row_of(result).values()),
+    "history": lambda result: " ".join(getattr(cell, "text", cell) for cell in history_tab.row_of(result).values()),
     "compare": compare_tab,
     "guide": lambda result: " ".join(details.guide(Report(result)).sentences),
     "trace chart": lambda result: json.dumps(charts.trace(result).to_dict(), default=str, ensure_ascii=False),
@@ -101,11 +101,11 @@ def text_of(place: str, result: RunResult) -> str:
 def spellings(result: RunResult) -> set[str]:
     """Every spelling of the speed-up, of its opposite and of a whole request's that a place might write."""
     eager, compiled = result.request_seconds
-    found = set()
+    written = set()
     for ratio in (result.speedup.ratio, eager / compiled):
         for value in (ratio, 1 / ratio):
-            found |= {fmt.ratio(value), f"{value:.2f}×", f"{value:.3g}×", f"{value:.3f}×", f"{value:.2f} ± "}
-    return {spelling for spelling in found if "." in spelling}
+            written |= {fmt.ratio(value), f"{value:.2f}×", f"{value:.3g}×", f"{value:.3f}×", f"{value:.2f} ± "}
+    return {spelling for spelling in written if "." in spelling}
 
 
 def stated(text: str, ratios: Iterable[str]) -> list[str]:
@@ -145,9 +145,9 @@ def test_a_ratio_that_is_not_known_is_stated_nowhere(place: str, kind: str, word
 @pytest.mark.parametrize("kind", ["faster", "slower"])
 @pytest.mark.parametrize("place", sorted(PLACES.keys() - DRAWN))
 def test_a_known_ratio_is_stated_everywhere(place: str, kind: str) -> None:
-    found = RESULTS[kind].speedup
-    opposite = 1 / found.ratio, 1 / found.high, 1 / found.low
-    short = {fmt.estimate(found.ratio, found.low, found.high), fmt.estimate(*opposite)}
+    speedup = RESULTS[kind].speedup
+    opposite = 1 / speedup.ratio, 1 / speedup.high, 1 / speedup.low
+    short = {fmt.estimate(speedup.ratio, speedup.low, speedup.high), fmt.estimate(*opposite)}
     assert stated(text_of(place, RESULTS[kind]), spellings(RESULTS[kind]) | short)
 
 

@@ -213,15 +213,15 @@ def port() -> Iterator[int]:
 
 
 def test_a_picture_that_was_not_uploaded_is_not_opened(served: Any, port: int) -> None:
-    address, asked = served
-    before = len(asked)
+    address, runs = served
+    before = len(runs)
     for path in [f"http://127.0.0.1:{port}/secret.png", "file:///etc/passwd", "/etc/passwd", "", "\x00"]:
         for field in ["path", "url"]:
             image = {field: path, "meta": {"_type": "gradio.FileData"}}
             _, text = post(address, {"image": image}, "call/v2/benchmark")
             assert "must be an uploaded file" in text
             assert without_leaks(text), text
-    assert len(asked) == before
+    assert len(runs) == before
 
 
 # ---- errors of the store
@@ -280,10 +280,10 @@ def benchmark() -> Any:
 
 @settings(max_examples=200, suppress_health_check=list(HealthCheck))
 @given(st.fixed_dictionaries({}, optional=ANY_FIELD))
-def test_the_api_answers_anything_with_a_result_or_a_sentence(asked: dict[str, Any]) -> None:
+def test_the_api_answers_anything_with_a_result_or_a_sentence(arguments: dict[str, Any]) -> None:
     try:
         endpoint = benchmark()
-        call = inspect.signature(endpoint).bind(SimpleNamespace(session_hash="one", headers={}), **asked)
+        call = inspect.signature(endpoint).bind(SimpleNamespace(session_hash="one", headers={}), **arguments)
         call.apply_defaults()
         with errors_as_sentences():
             answer = endpoint(*call.args)
@@ -293,7 +293,7 @@ def test_the_api_answers_anything_with_a_result_or_a_sentence(asked: dict[str, A
         assert "did not expect" not in sentence
         assert without_leaks(re.sub(r"'[^']*'|\"[^\"]*\"", "", sentence))
     else:
-        status = from_json(answer).status if asked.get("whole", True) else answer["status"]
+        status = from_json(answer).status if arguments.get("whole", True) else answer["status"]
         assert status == "ok"
 
 

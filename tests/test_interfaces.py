@@ -37,7 +37,8 @@ def endpoints() -> set[str]:
         "history": api.make_history(History()),
         "best": api.make_best(runner, queue, History()),  # type: ignore[arg-type]
     }
-    return {f"{name}({one})" for name, function in functions.items() for one in inspect.signature(function).parameters}
+    parameters = {name: inspect.signature(function).parameters for name, function in functions.items()}
+    return {f"{name}({parameter})" for name, named in parameters.items() for parameter in named}
 
 
 NOW: dict[str, Any] = {

@@ -44,10 +44,10 @@ def test_the_example_of_the_page_prints_a_measured_answer(run_example):
     assert answer.failure is None
 
 
-@pytest.mark.parametrize(("seconds", "known"), [(0.001, True), (0.0018, False)], ids=["faster", "open"])
-def test_when_compiling_pays_is_known_as_far_as_the_verdict(seconds: float, known: bool) -> None:
+@pytest.mark.parametrize(("seconds", "pays_is_known"), [(0.001, True), (0.0018, False)], ids=["faster", "open"])
+def test_when_compiling_pays_is_known_as_far_as_the_verdict(seconds: float, pays_is_known: bool) -> None:
     answer = library.Answer(ok_result(compiled=measurement(seconds), control_times=measurement(0.0025)))
-    assert answer.pays_after.cold == (answer.result.break_even("cold") if known else None)
+    assert answer.pays_after.cold == (answer.result.break_even("cold") if pays_is_known else None)
     assert answer.pays_after.warm is None
 
 
@@ -115,7 +115,7 @@ def test_the_wheel_runs_in_a_folder_with_a_package_of_the_same_name(installed: P
     data = {"PYTHONPATH": str(installed), "WORTH_COMPILING_DATA": str(tmp_path / "data")}
     command = [sys.executable, "-P", "-m", "worth_compiling", "run", "--model", "demo.models:build", "--json"]
     command += ["--iterations", "20"]
-    done = subprocess.run(command, cwd=folder, env=os.environ | data, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["status"] == "ok"
-    assert "worth-compiling history" in done.stderr
+    process = subprocess.run(command, cwd=folder, env=os.environ | data, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout)["status"] == "ok"
+    assert "worth-compiling history" in process.stderr

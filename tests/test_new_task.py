@@ -126,5 +126,5 @@ def test_a_new_task_is_one_file_in_each_process(tmp_path) -> None:
     run = ["-m", "demo", "run", "--checkpoint", "./depth", "--task", "depth-estimation", "--image", str(SCENE)]
     options = {"cwd": tmp_path, "env": os.environ | paths, "capture_output": True, "text": True, "timeout": 300}
     for program in ([*run, "--iterations", "10", "--device", "cpu"], ["checks.py"]):
-        done = subprocess.run([sys.executable, *program], **options)
-        assert done.returncode == 0, done.stderr[-3000:]
+        process = subprocess.run([sys.executable, *program], **options)
+        assert process.returncode == 0, process.stderr[-3000:]

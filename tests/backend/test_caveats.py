@@ -37,7 +37,7 @@ WIDE = dataclasses.replace(measurement(0.001), wall_seconds=(0.001, 0.0012) * 20
 
 
 @pytest.mark.parametrize(
-    ("known", "unsettled", "words"),
+    ("fields", "unsettled", "words"),
     [
         ({"machine_states": BUSY}, [], "30 % of the processor busy"),
         ({"compiled": WIDE}, [], "compiled 18 %): the speed of the machine or of the model"),
@@ -67,7 +67,7 @@ def test_each_disturbance_has_a_sentence(fields, unsettled, words):
 
 
 @pytest.mark.parametrize(
-    ("device", "mode", "count", "said"),
+    ("device", "mode", "count", "named"),
     [
         ("cuda", "max-autotune", 40, True),
         ("cuda", "max-autotune-no-cudagraphs", 40, True),
@@ -95,7 +95,7 @@ def tail(slow_call: float, usual_call: float) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("known", "keys"),
+    ("fields", "keys"),
     [
         (compiled(0), ["no_graph"]),
         (compiled(2, graph_breaks=(GraphBreak("print", "a.py:1"),)), ["breaks"]),
@@ -153,7 +153,7 @@ def test_calls_that_grow_are_not_called_unsteady() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "bits", "asked", "narrow"),
+    ("own", "bits", "probed", "narrow"),
     [
         ("AVX512", 0, True, True),
         ("AVX2", 0, True, True),

@@ -202,7 +202,7 @@ def test_a_first_call_that_found_a_part_is_not_cold(misses, cached, partly, monk
 
 
 @pytest.mark.parametrize(
-    ("freezing", "hits", "cache", "known"),
+    ("freezing", "hits", "cache", "states"),
     [(False, 0, "off", []), (True, 0, "off", ["cold"]), (True, 1, "warm", ["warm"])],
     ids=["not frozen", "without a cache", "from a GPU's cache"],
 )

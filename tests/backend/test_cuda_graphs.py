@@ -78,7 +78,7 @@ def test_outputs_that_are_kept_outlive_the_next_call(graphs: CudaGraphs) -> None
 
 
 @pytest.mark.parametrize(
-    ("task", "asked"),
+    ("task", "task_options"),
     [
         ("image-classification", {"protocol": "as published"}),
         (TEXT_GENERATION, {"prompt": "a cat", "tokens": 4, "iterations": 10}),

@@ -117,7 +117,7 @@ def test_a_gpu_without_a_driver_that_names_it_is_tried(no_nvml: None, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("wheels", "found"),
+    ("wheels", "toolkits"),
     [
         ({"cu13": machine_probe.PACKAGE_HEADERS}, ["cu13"]),
         ({"cu13": ("cuda.h", "nv/target")}, []),

@@ -50,7 +50,7 @@ SMALL = GARBAGE * 1e-6
 
 
 @pytest.mark.parametrize(
-    ("eager", "compiled", "given", "verdict"),
+    ("eager", "compiled", "options", "verdict"),
     [
         pytest.param(BASE, BASE + 5e-4, {}, "match", id="within the tolerance"),
         pytest.param(BASE, BASE + 0.1, {}, "differ", id="beyond it, eager exact"),

@@ -229,7 +229,7 @@ def test_the_guides_recipe_reports_its_progress(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "taken", "free", "compiles"),
+    ("options", "taken", "free", "compiles"),
     [
         ({}, [], [1], 2),
         ({}, [1], [3, 3], 1),
@@ -272,7 +272,7 @@ def test_a_core_taken_costs_a_wait_before_it_costs_a_thread(
     assert result.compilation.first_call_seconds == result.compiled.warmup_seconds[0]
 
 
-@pytest.mark.parametrize(("asked", "threads"), [({}, 1), ({"threads": 2}, 2)])
+@pytest.mark.parametrize(("options", "threads"), [({}, 1), ({"threads": 2}, 2)])
 def test_a_core_busy_from_the_start_gets_no_thread(options: dict, threads: int, monkeypatch, tmp_path) -> None:
     torch.set_num_threads(2)
     monkeypatch.setattr(cores, "free_cores", lambda *_: 1)
@@ -305,7 +305,7 @@ def test_a_job_has_the_threads_of_the_runs_that_it_joins(
 
 
 @pytest.mark.parametrize(
-    ("known", "job", "measured"),
+    ("fields", "job", "measured"),
     [
         ({"cold": COST}, {}, True),
         ({"partly": True}, {}, True),

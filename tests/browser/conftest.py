@@ -55,8 +55,8 @@ def troubles() -> list[str]:
 @pytest.fixture(autouse=True)
 def untroubled(troubles: list[str]) -> Iterator[None]:
     yield
-    found, troubles[:] = troubles[:], []
-    assert found == []
+    complaints, troubles[:] = troubles[:], []
+    assert complaints == []
 
 
 @pytest.fixture(scope="module")

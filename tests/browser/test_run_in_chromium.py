@@ -60,8 +60,8 @@ class Runner(FakeRunner):
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
     history = History(tmp_path_factory.mktemp("data") / "history.sqlite3")
-    made = Runner(lambda spec, image: made.answer_to(spec, image), 0.4, MACHINE, history)
-    return made
+    fake_runner = Runner(lambda spec, image: fake_runner.answer_to(spec, image), 0.4, MACHINE, history)
+    return fake_runner
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def run(tab: Any, batch_size: int | None = None) -> None:
 
 def cost(first: float, call: float, sure: float) -> WayCost:
     """Returns the cost of a way to run a model. A time is known up to the factor `sure`."""
-    return WayCost(*(Duration(one, one / sure, one * sure) for one in (first, call)))
+    return WayCost(*(Duration(seconds, seconds / sure, seconds * sure) for seconds in (first, call)))
 
 
 def scroll_width(tab: Any) -> int:
@@ -255,21 +255,22 @@ def test_the_race_replaces_what_was_shown(shown: Any, runner: Runner) -> None:
 
 def test_the_browser_says_what_python_says(chromium: Any) -> None:
     """Of 200 made-up results and searches, each at a number of calls: to the last digit."""
-    rng, asked, said = random.Random(63), [], []
+    rng, inputs, expected = random.Random(63), [], []
     for number in range(200):
         costs = [
             cost(rng.choice([0.1, 3, 40]), 10 ** rng.uniform(-4, 0), rng.uniform(1, 3)) for _ in range(1 + number % 4)
         ]
-        ways = {"eager": cost(0, 10 ** rng.uniform(-4, 0), 1), **{f"way {n}": one for n, one in enumerate(costs)}}
+        ways = {"eager": cost(0, 10 ** rng.uniform(-4, 0), 1)}
+        ways |= {f"way {n}": way_cost for n, way_cost in enumerate(costs)}
         choice = whole_work.Choice({"a start": ways}, "call", rng.choice([1, 8]))
         calls = whole_work.calls_at(2 * number)
-        asked.append([json.loads(whole_work.slider_data(choice)), 2 * number])
-        said.append([calls, whole_work.answer(ways, calls), whole_work.eager_takes(choice, calls)])
+        inputs.append([json.loads(whole_work.slider_data(choice)), 2 * number])
+        expected.append([calls, whole_work.answer(ways, calls), whole_work.eager_takes(choice, calls)])
     tab = chromium.new_page()
     tab.add_script_tag(content=whole_work.file_text("whole_work.js"))
-    script = """asked => asked.map(([work, step]) => { const calls = wholeWork.callsAt(step);
+    script = """inputs => inputs.map(([work, step]) => { const calls = wholeWork.callsAt(step);
       return [calls, wholeWork.answer(work.starts['a start'], calls), wholeWork.eagerTakes(work, calls)]; })"""
-    assert tab.evaluate(script, asked) == said
+    assert tab.evaluate(script, inputs) == expected
     tab.close()
 
 
@@ -288,8 +289,8 @@ def test_the_browser_says_what_python_says(chromium: Any) -> None:
     ],
 )
 def test_a_number_of_calls_or_a_rate_is_read(typed: str, calls: int | None, daily: bool | None, shown: Any) -> None:
-    found = shown.evaluate("text => wholeWork.read(text)", typed)
-    assert (found and found["calls"], found and found["daily"]) == (calls, daily)
+    typed_work = shown.evaluate("text => wholeWork.read(text)", typed)
+    assert (typed_work and typed_work["calls"], typed_work and typed_work["daily"]) == (calls, daily)
 
 
 DRAGGED = """() => { const slider = document.querySelector('#work [type=range]'), said = [];
@@ -306,25 +307,25 @@ def test_the_slider_tells_what_compiling_saves_without_the_server(shown: Any) ->
 
 
 def test_the_slider_is_moved_by_keys(shown: Any) -> None:
-    slider, asked = shown.get_by_role("slider", name="between two restarts"), shown.locator("#work .typed")
+    slider, calls_field = shown.get_by_role("slider", name="between two restarts"), shown.locator("#work .typed")
     slider.focus()
     shown.keyboard.press("End")
     assert slider.get_attribute("aria-valuetext") == "100\N{NARROW NO-BREAK SPACE}000\N{NARROW NO-BREAK SPACE}000 calls"
     shown.keyboard.press("Home")
     race = shown.locator("#race .race:visible")
     assert race.locator(".asked circle").count() == race.locator(".line[data-each]").count() > 1
-    asked.fill("1200")
+    calls_field.fill("1200")
     shown.keyboard.press("Enter")
     assert "calls=1200" in shown.url
-    said = shown.locator("#work .aloud").inner_text()
-    assert said.startswith("1\N{NARROW NO-BREAK SPACE}200 calls: from nothing costs ")
+    sentence = shown.locator("#work .aloud").inner_text()
+    assert sentence.startswith("1\N{NARROW NO-BREAK SPACE}200 calls: from nothing costs ")
 
 
 def test_a_link_keeps_the_number_of_calls(shown: Any) -> None:
     open_link(shown, f"{shown.url.partition('&calls')[0]}&calls=3/s")
-    asked = shown.locator("#work .typed")
-    asked.wait_for()
-    assert asked.input_value() == "3/s"
+    calls_field = shown.locator("#work .typed")
+    calls_field.wait_for()
+    assert calls_field.input_value() == "3/s"
     assert "259\N{NARROW NO-BREAK SPACE}200 calls a day" in shown.locator("#work .eager-takes").inner_text()
 
 
@@ -467,8 +468,8 @@ SMALL = """() => [...document.querySelectorAll('#stage *')].filter(part => part.
 
 def _fills_the_screen(tab: Any) -> None:
     """Figure and interval on one side, the picture on the other, all of it above the bar."""
-    said = (".speed", ".verdict", ".latencies", ".interval")
-    for part in (*(f"#top .headline {part}" for part in said), "#seen img:visible"):
+    parts = (".speed", ".verdict", ".latencies", ".interval")
+    for part in (*(f"#top .headline {part}" for part in parts), "#seen img:visible"):
         _ends_above_the_bar(tab, part)
     middle = tab.viewport_size["width"] / 2
     sides = [tab.locator(part).first.bounding_box() for part in ("#top .speed", "#seen img:visible")]
@@ -504,8 +505,8 @@ def test_the_answer_fills_the_stage(tab: Any, address: str, shots: Path) -> None
 
 def test_a_browser_asks_for_the_routes_of_the_page(tab: Any, address: str, runner: Runner) -> None:
     """Whatever else it asked for would be refused, and so an error in the console."""
-    asked: set[tuple[str, str]] = set()
-    tab.on("request", lambda request: asked.add((request.method, "/" + request.url.removeprefix(address))))
+    requests: set[tuple[str, str]] = set()
+    tab.on("request", lambda request: requests.add((request.method, "/" + request.url.removeprefix(address))))
     open_link(tab, address)
     tab.locator("#form input[type=file]").first.set_input_files(form.photographs()[0])
     tab.locator("#form img[src*=lion]").first.wait_for()
@@ -515,12 +516,12 @@ def test_a_browser_asks_for_the_routes_of_the_page(tab: Any, address: str, runne
     routes = {(method, route) for method, paths in PAGE_ROUTES.items() for route in paths}
     patterns = {(method, compile_path(route)[0]): (method, route) for method, route in routes}
     used = {
-        known
-        for method, url in asked
-        for (allowed, pattern), known in patterns.items()
+        route
+        for method, url in requests
+        for (allowed, pattern), route in patterns.items()
         if method == allowed and pattern.match(url.partition("?")[0])
     }
-    assert used == routes, (routes - used, sorted(asked))
+    assert used == routes, (routes - used, sorted(requests))
 
 
 def test_a_space_tells_the_outer_page_which_run_is_shown(chromium: Any) -> None:
@@ -546,6 +547,6 @@ def messages_to_the_outer_page(chromium: Any, host: str) -> list[str]:
         "new Promise(done => setTimeout(() => { parent.postMessage({queryString: 'end'}, '*'); done(); }, 200))"
     )
     tab.wait_for_function("told.length && told.at(-1).queryString === 'end'")
-    told = [message["queryString"] for message in tab.evaluate("told")]
+    queries = [message["queryString"] for message in tab.evaluate("told")]
     context.close()
-    return told[:-1]
+    return queries[:-1]

@@ -208,12 +208,12 @@ STATES = (before, refusal, during, after, after_text, best_after, history, publi
 def _broken(tab: Any, rules: dict[str, Any]) -> list[str]:
     # the bars with Run stay at the lower edge, and would count as faults of the text behind them
     style = tab.add_style_tag(content="#actions, #stage-bar { position: static !important }")
-    found = axe_api.Axe().run(tab, options={"runOnly": rules, "resultTypes": ["violations"]}).response
+    axe = axe_api.Axe().run(tab, options={"runOnly": rules, "resultTypes": ["violations"]}).response
     style.evaluate("style => style.remove()")
-    assert found["passes"], "nothing was judged"
+    assert axe["passes"], "nothing was judged"
     return [
         f"{rule['id']}: {node['html'][:200]}: {node['failureSummary']}"
-        for rule in found["violations"]
+        for rule in axe["violations"]
         for node in rule["nodes"]
     ]
 
@@ -226,9 +226,9 @@ def _look(tab: Any, dark: bool, size: dict[str, int]) -> None:
 def _settled(tab: Any, read: Callable[[], list[str]]) -> list[str]:
     """Returns what `read` still finds wrong after five seconds: figures follow a new width a moment later."""
     deadline = time.monotonic() + 5
-    while (found := read()) and time.monotonic() < deadline:
+    while (faults := read()) and time.monotonic() < deadline:
         tab.wait_for_timeout(100)
-    return found
+    return faults
 
 
 FIGURES = {after: 1, after_text: 1, best_after: 2, history: 1, published: 2, sweep_after: 1}
@@ -425,9 +425,11 @@ def test_back_returns_to_a_comparison(tab: Any, address: str) -> None:
 def test_runs_are_deleted_only_after_a_question(tab: Any, address: str, stored_runs: History, agreed: bool) -> None:
     tab.goto(f"{address}?tab=history")
     pick(tab, "mine4", "mine2")
-    asked: list[str] = []
-    tab.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept() if agreed else dialog.dismiss()))
+    questions: list[str] = []
+    tab.once(
+        "dialog", lambda dialog: (questions.append(dialog.message), dialog.accept() if agreed else dialog.dismiss())
+    )
     tab.locator("#delete").click()
     tab.get_by_text("2 runs deleted." if agreed else "No run was deleted.").wait_for()
-    assert asked == ["Delete the selected runs (2) for good?"]
+    assert questions == ["Delete the selected runs (2) for good?"]
     assert [id for id in ("mine2", "mine4") if stored_runs.get(id)] == ([] if agreed else ["mine2", "mine4"])

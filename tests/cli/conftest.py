@@ -24,8 +24,8 @@ def fake(monkeypatch) -> Any:
     """Puts a runner that gives this answer in the place of the real one."""
 
     def make(answer: RunResult | BaseException) -> FakeRunner:
-        made = FakeRunner(lambda spec, image: answer, seconds=0.01, history=History())
-        monkeypatch.setattr(runner, "Runner", lambda history: made)
-        return made
+        fake_runner = FakeRunner(lambda spec, image: answer, seconds=0.01, history=History())
+        monkeypatch.setattr(runner, "Runner", lambda history: fake_runner)
+        return fake_runner
 
     return make

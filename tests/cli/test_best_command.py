@@ -15,9 +15,9 @@ from demo.store.history import History
 
 @pytest.fixture(autouse=True)
 def runner(monkeypatch) -> FakeRunner:
-    made = FakeRunner(measured)
-    monkeypatch.setattr("demo.runs.runner.Runner", lambda history: made)
-    return made
+    runner = FakeRunner(measured)
+    monkeypatch.setattr("demo.runs.runner.Runner", lambda history: runner)
+    return runner
 
 
 def test_the_report_has_the_command_of_the_winner(capsys) -> None:

@@ -71,17 +71,17 @@ class Hub:
     def commit(self) -> tuple[dict[str, bytes], list[str]]:
         """The files that the one commit adds, and the names of those that it deletes."""
         (call,) = self.api.create_commit.call_args_list
-        added = [one for one in call.args[1] if isinstance(one, CommitOperationAdd)]
-        deleted = [one.path_in_repo for one in call.args[1] if isinstance(one, CommitOperationDelete)]
-        return {one.path_in_repo: b64decode(one.b64content()) for one in added}, deleted
+        added = [operation for operation in call.args[1] if isinstance(operation, CommitOperationAdd)]
+        deleted = [operation.path_in_repo for operation in call.args[1] if isinstance(operation, CommitOperationDelete)]
+        return {operation.path_in_repo: b64decode(operation.b64content()) for operation in added}, deleted
 
 
 @pytest.fixture
 def hub(monkeypatch) -> Hub:
-    made = Hub()
+    fake_hub = Hub()
     monkeypatch.delenv(hub_dataset.VARIABLE, raising=False)
-    monkeypatch.setattr(huggingface_hub, "HfApi", lambda endpoint: made.api)
-    return made
+    monkeypatch.setattr(huggingface_hub, "HfApi", lambda endpoint: fake_hub.api)
+    return fake_hub
 
 
 def test_a_new_space_gets_the_files_that_belong_there(tree: Path, hub: Hub, capsys) -> None:
@@ -116,8 +116,8 @@ def test_a_second_deploy_changes_only_what_is_asked_for(tree: Path, hub: Hub) ->
     assert hub.deploy() == ALWAYS and hub.commit() == (TREE, ["demo/old.py"])
     assert hub.api.create_repo.call_args.kwargs["private"] is None
     hub.has(TREE)
-    asked = hub.deploy("--private", "--hardware", "l4x1")
-    assert {*asked} - {*ALWAYS} == {"update_repo_settings", "request_space_hardware"}
+    calls = hub.deploy("--private", "--hardware", "l4x1")
+    assert {*calls} - {*ALWAYS} == {"update_repo_settings", "request_space_hardware"}
     hub.api.update_repo_settings.assert_called_with("me/bench", repo_type="space", private=True)
     hub.api.request_space_hardware.assert_called_with("me/bench", "l4x1")
 

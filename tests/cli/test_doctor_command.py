@@ -50,9 +50,10 @@ def test_the_doctor_names_what_is_missing_and_the_remedy(lacks, code, parts, mac
 def test_the_doctor_as_json(machine: Any, capsys) -> None:
     machine(WorkerDied("ImportError: no libcudart"), reachable=False)
     assert main(["doctor", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert found["machine"] is None and "ImportError: no libcudart. Install" in found["problems"][0]
-    assert not found["hub_reachable"] and "Hub cannot be reached: HF_HUB_OFFLINE is set; unset it." in found["notes"][0]
+    report = json.loads(capsys.readouterr().out)
+    assert report["machine"] is None and "ImportError: no libcudart. Install" in report["problems"][0]
+    assert not report["hub_reachable"]
+    assert "Hub cannot be reached: HF_HUB_OFFLINE is set; unset it." in report["notes"][0]
 
 
 def test_the_checks_of_a_gpu_decide_the_exit_code(monkeypatch) -> None:

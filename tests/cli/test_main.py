@@ -31,9 +31,9 @@ def test_the_version_names_the_commit_and_the_libraries(capsys) -> None:
 def test_on_windows_either_way_in_ends_in_one_sentence(start: str) -> None:
     """Simulated: without the modules that Windows lacks."""
     windows = "import runpy, sys; sys.platform = 'win32'; sys.modules |= dict.fromkeys(['fcntl', 'pwd', 'resource'])"
-    done = subprocess.run([sys.executable, "-c", f"{windows}; {start}"], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.count("\n") == 1 and "On Windows use WSL" in done.stderr
+    process = subprocess.run([sys.executable, "-c", f"{windows}; {start}"], cwd=ROOT, capture_output=True, text=True)
+    assert (process.returncode, process.stdout) == (1, "")
+    assert process.stderr.count("\n") == 1 and "On Windows use WSL" in process.stderr
 
 
 def test_a_port_that_is_none_is_one_sentence_and_exit_2(monkeypatch, capsys) -> None:
@@ -101,11 +101,11 @@ def test_the_bare_command_has_an_example_that_can_be_parsed(capsys) -> None:
 
 
 def test_list_is_the_catalogue(capsys) -> None:
-    known = [checkpoint.id for checkpoint in catalog.CHECKPOINTS]
+    ids = [checkpoint.id for checkpoint in catalog.CHECKPOINTS]
     assert main(["list"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == known
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == ids
     assert main(["list", "--json"]) == 0
-    assert [entry["id"] for entry in json.loads(capsys.readouterr().out)] == known
+    assert [entry["id"] for entry in json.loads(capsys.readouterr().out)] == ids
 
 
 def test_on_a_space_the_app_hides_its_environment_from_workers(monkeypatch) -> None:
@@ -131,23 +131,23 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "demo", "list", "--json"]
-    done = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True)
+    process = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (141, "")
+    assert (process.returncode, process.stderr) == (141, "")
 
 
 def test_a_full_disk_behind_standard_output_is_a_sentence(data_folder: Path) -> None:
     shell = 'exec "$0" -m demo list >/dev/full'
-    done = subprocess.run(["sh", "-c", shell, sys.executable], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "No space left on device. Make room" in done.stderr and "Traceback" not in done.stderr
+    process = subprocess.run(["sh", "-c", shell, sys.executable], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (process.returncode, process.stdout) == (1, "")
+    assert "No space left on device. Make room" in process.stderr and "Traceback" not in process.stderr
 
 
 def test_a_torch_that_cannot_be_imported_is_a_sentence(data_folder, tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError('no libcudart')")
-    done = python("-m", "demo", "sweep", "--preset", "smoke", env=os.environ | {"PYTHONPATH": str(tmp_path)})
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "answer: ImportError: no libcudart. python -m demo doctor says" in done.stderr
+    process = python("-m", "demo", "sweep", "--preset", "smoke", env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert process.returncode == 1 and "Traceback" not in process.stderr
+    assert "answer: ImportError: no libcudart. python -m demo doctor says" in process.stderr
 
 
 def test_output_is_utf_8_whatever_the_locale(data_folder: Path) -> None:

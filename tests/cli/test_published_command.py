@@ -11,8 +11,8 @@ from demo.store import published
 
 
 def test_the_filter_is_the_page_s(capsys) -> None:
-    asked = ["--gpu", "T4", "--subset", "nightly", "--batch-size", "16", "--task", "image-classification"]
-    assert main(["published", *asked, "--model", "beit", "--json"]) == OK
+    options = ["--gpu", "T4", "--subset", "nightly", "--batch-size", "16", "--task", "image-classification"]
+    assert main(["published", *options, "--model", "beit", "--json"]) == OK
     (row,) = json.loads(capsys.readouterr().out)
     (same,) = published.select(published.guide_rows(), "nightly", "T4", 16, "image-classification", "beit")
     assert row == published.record(same)

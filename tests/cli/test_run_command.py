@@ -102,7 +102,7 @@ def test_a_stopped_run_says_what_was_measured(number: signal.Signals, code: int,
     assert process.returncode == code and "Traceback" not in err
     measured = "Measured so far: eager 2.00 ms, compiled 1.00 ms, speed-up 2.00× (1.90 to 2.10×).\n"
     assert err.startswith(f"Cancelled. {measured}Stored as ") and "Cancelled while timing." in out
-    assert [one.status for one in History(tmp_path / "history.sqlite3").all()] == ["cancelled"]
+    assert [run.status for run in History(tmp_path / "history.sqlite3").all()] == ["cancelled"]
     wait_until(lambda: not processes_with(str(tmp_path)), 5)
 
 
@@ -170,7 +170,7 @@ def test_a_gate_is_one_test_of_a_junit_report(
     suite = ElementTree.parse(file).getroot().find("testsuite")
     counted = {name for name in ("failures", "errors", "skipped") if suite.get(name) == "1"}
     (case,) = suite
-    ends = [one.tag for one in case if one.tag != "system-out"]
+    ends = [element.tag for element in case if element.tag != "system-out"]
     assert (suite.get("tests"), case.get("name")) == ("1", f"at least {float(options.split()[0]):g}×")
     assert (ends, {name.removesuffix("s") for name in counted}) == ([kind] if kind else [], {kind} - {None})
     assert not kind or words in case.find(kind).get("message")

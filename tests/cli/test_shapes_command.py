@@ -24,8 +24,8 @@ def test_the_cheapest_has_the_least_total() -> None:
     assert cheapest(replays(eager=10.0, auto=5.0, on=5.4, off=6.0)) == ["auto", "on"]
     failed = Replay("padded", failed="it ran out of memory")
     assert cheapest([failed]) == []
-    said = shapes_report([*replays(eager=10.0, auto=5.0, on=5.4), failed], ["auto", "on"])
-    assert "failed: it ran out of memory" in said and "Cheapest for this log: auto. Within 10 % of it" in said
+    report = shapes_report([*replays(eager=10.0, auto=5.0, on=5.4), failed], ["auto", "on"])
+    assert "failed: it ran out of memory" in report and "Cheapest for this log: auto. Within 10 % of it" in report
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def test_a_strategy_is_what_its_process_is_told(strategy: str, dynamic: str, bat
 
     @contextlib.contextmanager
     def child(module: str, **_: Any) -> Any:
-        said = {"exit_code": lambda _: 0, "output": lambda: [answer], "last_words": str}
-        yield SimpleNamespace(folder=str(tmp_path), send=jobs.append, **said)
+        attributes = {"exit_code": lambda _: 0, "output": lambda: [answer], "last_words": str}
+        yield SimpleNamespace(folder=str(tmp_path), send=jobs.append, **attributes)
 
     monkeypatch.setattr(shapes_command, "child_process", child)
-    found = shapes_command.replay_in_process(
+    replay = shapes_command.replay_in_process(
         catalog.make_spec("shapes-vit"), PICTURE, (InputSize(3), InputSize(1)), strategy
     )
-    assert found == Replay(strategy, [1.0, 0.5], [True, False], 2, 1)
+    assert replay == Replay(strategy, [1.0, 0.5], [True, False], 2, 1)
     (job,) = jobs
     assert job["spec"]["dynamic"] == dynamic and job["compiled"] is (strategy != "eager")
     assert [size["batch_size"] for size in job["sizes"]] == [batch, 1]
@@ -61,19 +61,19 @@ def test_every_strategy_is_a_row_of_the_json(tmp_path, monkeypatch, capsys) -> N
 
     monkeypatch.setattr(shapes_command, "replay_in_process", made_up)
     assert main(["shapes", str(log), "--checkpoint", "shapes-vit", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["cheapest"] == ["eager"]
-    assert [row["strategy"] for row in told["rows"]] == list(shapes_command.STRATEGIES)
+    report = json.loads(capsys.readouterr().out)
+    assert report["cheapest"] == ["eager"]
+    assert [row["strategy"] for row in report["rows"]] == list(shapes_command.STRATEGIES)
 
 
 def test_a_process_that_times_the_log_answers() -> None:
-    found = shapes_command.replay_in_process(
+    replay = shapes_command.replay_in_process(
         catalog.make_spec("shapes-vit", device="cpu"), PICTURE, (InputSize(1), InputSize(3)), "eager"
     )
-    assert len(found.seconds) == 2 and not found.failed and found.total > 0
+    assert len(replay.seconds) == 2 and not replay.failed and replay.total > 0
 
 
 def test_a_process_that_ends_is_a_row(monkeypatch) -> None:
     monkeypatch.setattr(shapes_command, "MODULE", "demo.there_is_no_such_module")
-    found = shapes_command.replay_in_process(catalog.make_spec("shapes-vit"), PICTURE, (InputSize(1),), "eager")
-    assert "there_is_no_such_module" in found.failed
+    replay = shapes_command.replay_in_process(catalog.make_spec("shapes-vit"), PICTURE, (InputSize(1),), "eager")
+    assert "there_is_no_such_module" in replay.failed

@@ -78,7 +78,7 @@ def test_a_byte_order_mark_is_no_part_of_a_grid(encoding: str, tmp_path) -> None
     file.write_text("checkpoints: [shapes-vit]\nmodes: [lite]\n", encoding=encoding)
     sizes, names = "\ufeff1,2", "\ufeffshapes-vit"
     options = parser().parse_args(["sweep", str(file), "--batch-size", sizes, "--checkpoint", names])
-    assert [(one.checkpoint, one.batch_size, one.mode) for one in grid_specs(options)] == [
+    assert [(spec.checkpoint, spec.batch_size, spec.mode) for spec in grid_specs(options)] == [
         ("shapes-vit", 1, "lite"),
         ("shapes-vit", 2, "lite"),
     ]
@@ -95,8 +95,8 @@ def test_a_stopped_sweep_writes_the_table_of_what_is_done(number: signal.Signals
     assert err.endswith("Stopped. What is done is stored, and another start goes on from there.\n")
     assert [line.split()[-2] for line in table.splitlines()[1:2]] == ["2.0×"] and table.count("not run") == 2
     assert len(out.read_text().splitlines()) == 1 + 1 and "2.0×" in text.read_text()
-    stored = {one.status for one in History(tmp_path / "history.sqlite3").all()}
-    assert "ok" in stored <= {"ok", "cancelled"}  # the second may not have begun
+    statuses = {run.status for run in History(tmp_path / "history.sqlite3").all()}
+    assert "ok" in statuses <= {"ok", "cancelled"}  # the second may not have begun
 
 
 def test_a_sweep_that_breaks_writes_its_table(tmp_path, monkeypatch, fake, capsys) -> None:

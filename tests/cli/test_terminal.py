@@ -108,8 +108,8 @@ def test_a_long_phase_gives_signs_of_life(monkeypatch) -> None:
     assert [text.split()[4] for text in stream.getvalue().splitlines()] == ["1.0", "31"]
 
 
-@pytest.mark.parametrize(("expected", "said"), [(0.0, 1), (1e9, 0), (None, 0)])
-def test_a_sweep_says_once_that_it_takes_longer(expected: float | None, said: int, capsys) -> None:
+@pytest.mark.parametrize(("expected", "count"), [(0.0, 1), (1e9, 0), (None, 0)])
+def test_a_sweep_says_once_that_it_takes_longer(expected: float | None, count: int, capsys) -> None:
     events = (Timing(0, Progress("compile", 0.5, 1.0)) for _ in range(3))
     follow(events, str, threading.Event(), goes_on=True, expected_seconds=expected)
-    assert capsys.readouterr().err.count("This takes longer than about 1 s, as it was estimated") == said
+    assert capsys.readouterr().err.count("This takes longer than about 1 s, as it was estimated") == count

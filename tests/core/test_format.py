@@ -17,7 +17,7 @@ from demo.core import format as fmt
         (fmt.size, {0: "0 B", 999: "999 B", 812_000: "812 kB", 1_230_000_000: "1.23 GB", 5e12: "5000 GB"}),
         (fmt.parameters, {86_567_656: "86.6 M", 431_080: "431 k", 1_000_000: "1.00 M"}),
     ],
-    ids=lambda one: getattr(one, "__name__", ""),
+    ids=lambda parameter: getattr(parameter, "__name__", ""),
 )  # fmt: skip
 def test_a_figure_has_three_digits(formatter: Callable[[float], str], texts: dict[float, str]) -> None:
     assert {value: formatter(value) for value in texts} == texts
@@ -39,7 +39,7 @@ def test_a_range_of_times_names_a_unit_once(low: float, high: float, text: str) 
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("word", "meant"),
     [
         ("resnet50", "microsoft/resnet-50"),
         ("Max_Autotune", "max-autotune"),
@@ -50,9 +50,9 @@ def test_a_range_of_times_names_a_unit_once(low: float, high: float, text: str) 
         (3, ""),
     ],
 )
-def test_a_wrong_word_is_answered_with_the_nearest(given: object, meant: str) -> None:
+def test_a_wrong_word_is_answered_with_the_nearest(word: object, meant: str) -> None:
     known = ("microsoft/resnet-50", "max-autotune", "max-autotune-no-cudagraphs", "float16", "bfloat16", "cpu", "cuda")
-    assert fmt.did_you_mean(given, known) == (f" Did you mean {meant!r}?" if meant else "")
+    assert fmt.did_you_mean(word, known) == (f" Did you mean {meant!r}?" if meant else "")
 
 
 def test_a_usual_name_of_something_else_is_no_hint() -> None:

@@ -35,8 +35,8 @@ def plain_environment(monkeypatch) -> None:
 def test_what_keeps_the_hub_from_answering_is_named(variables: dict, reason: str, remedy: str, monkeypatch) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    found = hub.problem()
-    assert found is not None and found.reason.startswith(reason) and remedy in found.remedy
+    problem = hub.problem()
+    assert problem is not None and problem.reason.startswith(reason) and remedy in problem.remedy
 
 
 LOGIN = urllib.error.HTTPError("", 407, "", Message(), None)
@@ -59,5 +59,5 @@ def test_what_answers_in_place_of_the_hub_is_named(error: Any, says: str | None,
 
     monkeypatch.setenv("HTTPS_PROXY", "http://somebody:secret@127.0.0.1:9")
     monkeypatch.setattr(urllib.request, "urlopen", fail)
-    found = hub.problem()
-    assert found is None if says is None else found is not None and "; ".join(found).startswith(says)
+    problem = hub.problem()
+    assert problem is None if says is None else problem is not None and "; ".join(problem).startswith(says)

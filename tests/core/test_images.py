@@ -96,7 +96,7 @@ MUTATED = {kind: encoded(scene(), kind) for kind in images.PICTURE_FORMATS} | {"
 
 
 @pytest.mark.parametrize(
-    ("data", "seen", "off"),
+    ("data", "expected", "off"),
     [
         (encoded(pixels("CMYK", (0, 255, 255, 0)), "JPEG"), [(255, 0, 0)], 15),
         (encoded(GREY, "PNG"), [0, 1, 128, 255], 0),  # scaled, not clipped
@@ -108,8 +108,8 @@ MUTATED = {kind: encoded(scene(), kind) for kind in images.PICTURE_FORMATS} | {"
     ],
     ids=["CMYK", "16 bits", "TIFF of 16 bits", "RGBA", "grey with alpha", "palette", "RGB of 16 bits"],
 )
-def test_pixels_become_rgb_on_white(data: bytes, seen: list, off: int, tmp_path: Path) -> None:
-    wanted = np.array([np.broadcast_to(one, 3) for one in seen])
+def test_pixels_become_rgb_on_white(data: bytes, expected: list, off: int, tmp_path: Path) -> None:
+    wanted = np.array([np.broadcast_to(pixel, 3) for pixel in expected])
     assert np.abs(np.asarray(read_bytes(data, tmp_path), int)[0] - wanted).max() <= off
 
 
@@ -118,7 +118,7 @@ STEPS = BITS_12 * 255 / 4095
 
 
 @pytest.mark.parametrize(
-    ("data", "seen", "white"),
+    ("data", "expected", "white"),
     [
         (deep(4095), STEPS, 4095),
         (deep(4095, b"sBIT", bytes([14] * 3)), STEPS / 4, None),
@@ -137,10 +137,12 @@ STEPS = BITS_12 * 255 / 4095
         "TIFF's own white", "TIFF's usual white", "TIFF",
     ],
 )  # fmt: skip
-def test_16_bits_are_scaled_to_their_white(data: bytes, seen: np.ndarray, white: int | None, tmp_path: Path) -> None:
+def test_16_bits_are_scaled_to_their_white(
+    data: bytes, expected: np.ndarray, white: int | None, tmp_path: Path
+) -> None:
     (tmp_path / "picture.png").write_bytes(data)
     image, info = read_picture(tmp_path / "picture.png")
-    assert np.abs(np.asarray(image, float)[0] - seen[:, np.newaxis]).max() <= 1
+    assert np.abs(np.asarray(image, float)[0] - expected[:, np.newaxis]).max() <= 1
     assert info.white == white
 
 
@@ -232,7 +234,7 @@ def grown_frame() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "reason"),
     [
         (b"", "'picture.png' is empty: it has 0 bytes."),
         (LFS_POINTER + b"v1\n", "'picture.png' is a Git LFS pointer, not the picture. Run `git lfs pull`"),
@@ -244,8 +246,8 @@ def grown_frame() -> bytes:
     ],
     ids=["empty", "pointer", "huge", "large", "a large frame", "long", "floats"],
 )
-def test_a_picture_beyond_the_limits_is_refused(data: bytes, said: str, tmp_path: Path) -> None:
-    assert said in refusal_of(data, tmp_path)
+def test_a_picture_beyond_the_limits_is_refused(data: bytes, reason: str, tmp_path: Path) -> None:
+    assert reason in refusal_of(data, tmp_path)
 
 
 NOISE = np.random.default_rng(0).random((37, 53)) > 0.5

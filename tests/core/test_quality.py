@@ -57,5 +57,5 @@ def states(foreign: float, free: float = 2.0) -> tuple[HostSample, ...]:
     ],
 )
 def test_the_mark_has_a_way_out(result: RunResult, mark: str | None, remedy: str | None) -> None:
-    found = quality(result)
-    assert (found and found.mark, found and found.remedy) == (mark, remedy)
+    rating = quality(result)
+    assert (rating and rating.mark, rating and rating.remedy) == (mark, remedy)

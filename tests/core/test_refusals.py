@@ -67,11 +67,11 @@ MATRIX: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("setting", ASKED)
 @pytest.mark.parametrize("name", MACHINES)
-def test_a_machine_refuses_what_it_cannot_run(name: str, asked: str) -> None:
-    spec = refusals.on_machine(catalog.make_spec(**{"checkpoint": "shapes-vit", **ASKED[asked]}), MACHINES[name])
-    if reason := MATRIX[name].get(asked):
+def test_a_machine_refuses_what_it_cannot_run(name: str, setting: str) -> None:
+    spec = refusals.on_machine(catalog.make_spec(**{"checkpoint": "shapes-vit", **ASKED[setting]}), MACHINES[name])
+    if reason := MATRIX[name].get(setting):
         with pytest.raises(BadInput, match=re.escape(reason)):
             refusals.resolve(spec, MACHINES[name])
     else:
@@ -79,7 +79,7 @@ def test_a_machine_refuses_what_it_cannot_run(name: str, asked: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "causes"),
+    ("options", "causes"),
     [
         ({}, ""),
         ({"dtype": "tf32"}, ""),
@@ -88,7 +88,7 @@ def test_a_machine_refuses_what_it_cannot_run(name: str, asked: str) -> None:
     ],
     ids=["nothing", "a whole format", "a half format", "a mode"],
 )
-def test_a_way_out_of_a_compile_takes_back_only_what_was_asked_for(asked: dict[str, Any], causes: str) -> None:
+def test_a_way_out_of_a_compile_takes_back_only_what_was_asked_for(options: dict[str, Any], causes: str) -> None:
     says = f"Without {causes} it may work." if causes else ""
     change = {name: value for name, value in (("mode", "default"), ("dtype", "float32")) if name in causes}
-    assert refusals.other_way_to_compile(catalog.make_spec("shapes-vit", **asked)) == (says, change)
+    assert refusals.other_way_to_compile(catalog.make_spec("shapes-vit", **options)) == (says, change)

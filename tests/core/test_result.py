@@ -67,18 +67,18 @@ def on_gpu(busy: float | None, **changes: Any) -> RunResult:
 
 @pytest.mark.parametrize("busy", [0.9, 0.4, None])
 def test_on_a_gpu_one_process_is_not_said_to_hold_for_a_rerun(busy: float | None) -> None:
-    one = on_gpu(busy)
-    speedup = dataclasses.replace(one, spread=one.assumed_spread).speedup
+    result = on_gpu(busy)
+    speedup = dataclasses.replace(result, spread=result.assumed_spread).speedup
     assert speedup.basis == "within one process"
-    assert (speedup.low, speedup.high) == (one.speedup.low, one.speedup.high)
+    assert (speedup.low, speedup.high) == (result.speedup.low, result.speedup.high)
 
 
 @pytest.mark.parametrize(("busy", "wide"), [(0.9, 0.1), (0.4, 0.4), (None, 0.4)])
 def test_processes_differ_more_where_eager_waits_for_its_host(busy: float | None, wide: float) -> None:
     """Eager of one model took 1.77 times as long in one process on an H200 as in the next."""
-    one = on_gpu(busy)
-    two = dataclasses.replace(one, earlier=(ProcessResult("1", one.own_figures),), spread=one.assumed_spread)
-    assert two.speedup.basis == "repeats" and (two.speedup.half_width > wide) == (wide > 0.1)
+    first = on_gpu(busy)
+    second = dataclasses.replace(first, earlier=(ProcessResult("1", first.own_figures),), spread=first.assumed_spread)
+    assert second.speedup.basis == "repeats" and (second.speedup.half_width > wide) == (wide > 0.1)
 
 
 @pytest.mark.parametrize("key", NOTHING_DONE)

@@ -36,8 +36,8 @@ def test_swapping_the_two_inverts_the_ratio() -> None:
 
 
 def test_drift_that_both_of_a_pair_share_cancels() -> None:
-    found = stats.paired_ratio([2.0, 4.0, 8.0], [1.0, 2.0, 4.0])
-    assert (found.low, found.ratio, found.high) == pytest.approx((2.0, 2.0, 2.0))
+    interval = stats.paired_ratio([2.0, 4.0, 8.0], [1.0, 2.0, 4.0])
+    assert (interval.low, interval.ratio, interval.high) == pytest.approx((2.0, 2.0, 2.0))
 
 
 @pytest.mark.parametrize(("low", "high", "half_width"), [(1.9, 2.02, 0.05), (1.99, 2.2, 0.1)])
@@ -93,17 +93,17 @@ def _all_kinds() -> Iterator[tuple[Interval, float, bool, int]]:
 
 
 def test_an_interval_leaves_out_1_only_if_there_is_a_difference() -> None:
-    for given in _all_kinds():
-        found = stats.compare(*given)
-        if found.verdict != "same":
-            assert (found.verdict == "unsure") == (found.low <= 1 <= found.high)
+    for arguments in _all_kinds():
+        comparison = stats.compare(*arguments)
+        if comparison.verdict != "same":
+            assert (comparison.verdict == "unsure") == (comparison.low <= 1 <= comparison.high)
 
 
 def test_verdicts_are_symmetric() -> None:
     mirror = {"faster": "slower", "slower": "faster", "same": "same", "unsure": "unsure"}
-    for ratio, *given in _all_kinds():
+    for ratio, *others in _all_kinds():
         opposite = Interval(1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low)
-        assert mirror[stats.compare(ratio, *given).verdict] == stats.compare(opposite, *given).verdict
+        assert mirror[stats.compare(ratio, *others).verdict] == stats.compare(opposite, *others).verdict
 
 
 def test_a_model_against_itself_is_seldom_called_faster_or_slower() -> None:
@@ -128,7 +128,7 @@ FIRST_CALL = stats.Duration(12.0, 8.0, 18.0)
 
 
 @pytest.mark.parametrize(
-    ("saved", "found"),
+    ("saved", "calls"),
     [
         # with the errors of the saving alone 800 to 2 400, with those of the first call alone 800 to 1 800
         (stats.Duration(0.010, 0.005, 0.015), (1200, 677, 2659)),
@@ -138,8 +138,8 @@ FIRST_CALL = stats.Duration(12.0, 8.0, 18.0)
     ],
     ids=["a gain", "no gain is possible", "a gain is possible", "no gain"],
 )
-def test_the_calls_to_pay_have_a_range(saved: stats.Duration, found: tuple[int | None, ...]) -> None:
-    assert stats.calls_to_pay(FIRST_CALL, saved) == found
+def test_the_calls_to_pay_have_a_range(saved: stats.Duration, calls: tuple[int | None, ...]) -> None:
+    assert stats.calls_to_pay(FIRST_CALL, saved) == calls
 
 
 SPREAD = floats(0.01, 0.9)
@@ -163,28 +163,30 @@ def test_the_range_of_what_is_saved_keeps_its_word() -> None:
     for first, each in zip(12 * np.exp(rng.normal(0, 0.2, 2_000)), rng.normal(0.01, 0.002, 2_000), strict=True):
         cost = stats.pooled_duration([first], 0.2, math.inf)
         saved = stats.Duration(calls * each, calls * (each - 1.96 * 0.002), calls * (each + 1.96 * 0.002))
-        found = stats.difference(saved, cost)
-        held += found.low <= calls * 0.01 - 12 <= found.high
+        range_saved = stats.difference(saved, cost)
+        held += range_saved.low <= calls * 0.01 - 12 <= range_saved.high
     assert 0.935 <= held / 2_000 <= 0.97
 
 
 def test_one_first_call_has_the_spread_that_is_assumed() -> None:
     """Of one run, half a 95 % interval is the assumed deviation times Student's t with its degrees of freedom."""
-    found = stats.pooled_duration([20.0], 0.2, 10.0)
+    duration = stats.pooled_duration([20.0], 0.2, 10.0)
     half = 0.2 * stats.t_quantile(10)
-    assert (found.seconds, found.low, found.high) == pytest.approx((20.0, 20 / math.exp(half), 20 * math.exp(half)))
+    expected = 20.0, 20 / math.exp(half), 20 * math.exp(half)
+    assert (duration.seconds, duration.low, duration.high) == pytest.approx(expected)
 
 
 def test_first_calls_that_agree_make_their_mean_surer() -> None:
-    one, four = (stats.pooled_duration([20.0] * count, 0.2, 10.0) for count in (1, 4))
-    assert math.log(four.high / four.seconds) < math.log(one.high / one.seconds) / 2
+    durations = (stats.pooled_duration([20.0] * count, 0.2, 10.0) for count in (1, 4))
+    one_call, four_calls = (math.log(duration.high / duration.seconds) for duration in durations)
+    assert four_calls < one_call / 2
 
 
 @pytest.mark.parametrize("runs", [1, 2, 5])
 def test_the_range_of_a_first_call_keeps_its_word(runs: int) -> None:
     rng = np.random.default_rng(runs)
-    found = [stats.pooled_duration(20 * np.exp(rng.normal(0, 0.2, runs)), 0.2, math.inf) for _ in range(2_000)]
-    assert 0.935 <= np.mean([one.low <= 20 <= one.high for one in found]) <= 0.965
+    durations = [stats.pooled_duration(20 * np.exp(rng.normal(0, 0.2, runs)), 0.2, math.inf) for _ in range(2_000)]
+    assert 0.935 <= np.mean([duration.low <= 20 <= duration.high for duration in durations]) <= 0.965
 
 
 def test_the_ratio_of_means_has_an_interval() -> None:
@@ -213,11 +215,11 @@ def test_the_interval_keeps_its_word(count: int) -> None:
 def _reruns(count: int, deviation: float, seed: int) -> list[Interval]:
     """Processes of one spec whose true speed-up is 1.37, each with a speed-up of its own around it."""
     rng = np.random.default_rng(seed)
-    found = []
+    speedups = []
     for effect in rng.normal(0, deviation, count):
         fast = np.exp(rng.normal(0, 0.02, 12))
-        found.append(stats.paired_ratio(1.37 * np.exp(effect) * np.exp(rng.normal(0, 0.02, 12)), fast))
-    return found
+        speedups.append(stats.paired_ratio(1.37 * np.exp(effect) * np.exp(rng.normal(0, 0.02, 12)), fast))
+    return speedups
 
 
 @pytest.mark.parametrize("deviation", [0.005, 0.05])
@@ -245,15 +247,15 @@ def test_a_spread_known_from_few_runs_widens_the_interval() -> None:
 
 def test_the_spread_of_processes_is_the_variance_that_theirs_do_not_explain() -> None:
     error = 0.05 * stats.t_quantile(math.inf)
-    found = [Interval(math.exp(log), math.exp(log - error), math.exp(log + error)) for log in (0.0, 0.1, 0.2)]
-    spread = stats.rerun_ratio(found, deviation=0.0, freedom=1e-9).deviation
+    intervals = [Interval(math.exp(log), math.exp(log - error), math.exp(log + error)) for log in (0.0, 0.1, 0.2)]
+    spread = stats.rerun_ratio(intervals, deviation=0.0, freedom=1e-9).deviation
     assert spread == pytest.approx(math.sqrt(0.1**2 - 0.05**2))
 
 
 def test_a_process_that_disagrees_makes_the_answer_blunter() -> None:
     pools = [(1.0, 1.01), (1.0, 1.01, 1.02), (1.0, 1.01, 1.5)]
     before, near, far = (
-        stats.rerun_ratio([Interval(one, one - 0.01, one + 0.01) for one in pool], 0.025, 10) for pool in pools
+        stats.rerun_ratio([Interval(ratio, ratio - 0.01, ratio + 0.01) for ratio in pool], 0.025, 10) for pool in pools
     )
     assert near.half_width < before.half_width < far.half_width
     assert far.deviation > 2 * near.deviation
@@ -274,8 +276,8 @@ def test_the_more_is_asked_the_larger_a_difference_must_be(errors: float, questi
     """Two intervals of 10 %: at 5 % their estimates must be 1.960 standard errors apart, at 5 % / 6 2.638 of them."""
     error = math.sqrt(2) * math.log(1.1) / 1.960
     first, ratio = Interval(1.0, 1 / 1.1, 1.1), math.exp(errors * error)
-    found = stats.compare(stats.quotient(Interval(ratio, ratio / 1.1, ratio * 1.1), first), questions=questions)
-    assert (found.verdict == "faster") is differ
+    comparison = stats.compare(stats.quotient(Interval(ratio, ratio / 1.1, ratio * 1.1), first), questions=questions)
+    assert (comparison.verdict == "faster") is differ
 
 
 @pytest.mark.parametrize(("half", "expected"), [(0.0196, (0.05**2 * 2 - 0.01**2) ** 0.5), (0.2, 0.0)])

@@ -18,7 +18,7 @@ def test_a_run_of_the_detector_has_all_figures(result: RunResult):
 @both_variants
 def test_the_detector_finds_each_shape_in_its_place(result: RunResult, variant: str):
     boxes = result.predictions[variant].boxes
-    assert sorted(box.label for box in boxes) == sorted(thing.label for thing in SCENE.objects)
+    assert sorted(box.label for box in boxes) == sorted(shape.label for shape in SCENE.objects)
     for box in boxes:
-        alike = [thing.box for thing in SCENE.objects if thing.label == box.label]
-        assert min(max(abs(a - b) for a, b in zip(one, box.box, strict=True)) for one in alike) < 40
+        alike = [shape.box for shape in SCENE.objects if shape.label == box.label]
+        assert min(max(abs(a - b) for a, b in zip(corners, box.box, strict=True)) for corners in alike) < 40

@@ -19,6 +19,6 @@ def test_a_run_of_the_segmenter_has_all_figures(result: RunResult):
 @both_variants
 def test_the_segmenter_separates_the_shapes_from_the_background(result: RunResult, variant: str):
     masks = {segment.label: segment.mask_png for segment in result.predictions[variant].segments}
-    assert set(masks) - {"background"} == {thing.label for thing in SCENE.objects}
+    assert set(masks) - {"background"} == {shape.label for shape in SCENE.objects}
     background = base64_images.decode_mask(masks["background"]).mean()
     assert background == pytest.approx(float((SCENE.mask == 0).mean()), abs=0.03)

@@ -28,10 +28,10 @@ CONTEXT_BYTES = 300_000_000
 """Free memory may differ by this much after another process has ended."""
 
 
-def spec_of(checkpoint: str = "shapes-vit", **asked: Any) -> RunSpec:
-    known = catalog.find(checkpoint)
-    weights = "pretrained" if known is not None and known.bundled else "random"
-    return catalog.make_spec(checkpoint, **{"device": "cuda", "weights": weights, "max_seconds": 1.0, **asked})
+def spec_of(checkpoint: str = "shapes-vit", **options: Any) -> RunSpec:
+    entry = catalog.find(checkpoint)
+    weights = "pretrained" if entry is not None and entry.bundled else "random"
+    return catalog.make_spec(checkpoint, **{"device": "cuda", "weights": weights, "max_seconds": 1.0, **options})
 
 
 def run(spec: RunSpec, files: Files = NO_FILES) -> RunResult:
@@ -97,9 +97,9 @@ def relative_error(spec: RunSpec) -> float:
     torch.manual_seed(0)
     left, right = (torch.randn(1024, 1024, device=GPU, dtype=torch.float64) for _ in range(2))
     dtype = workload.dtype_of(spec)
-    found = (left.to(dtype) @ right.to(dtype)).double()
+    product = (left.to(dtype) @ right.to(dtype)).double()
     exact = left.to(dtype).double() @ right.to(dtype).double()
-    return float((found - exact).norm() / exact.norm())
+    return float((product - exact).norm() / exact.norm())
 
 
 def test_number_formats_are_what_they_say() -> None:

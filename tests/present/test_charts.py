@@ -120,7 +120,8 @@ def test_the_axis_of_intervals_reads_as_ratios() -> None:
 
 @pytest.mark.parametrize("ratio", [1.2, 2.0, 9.0])
 def test_a_loss_is_coloured_as_strongly_as_a_win(ratio: float) -> None:
-    cells = [HeatCell("a", "m", column, "", one) for column, one in (("1", ratio), ("2", 1 / ratio), ("3", None))]
+    speedups = {"1": ratio, "2": 1 / ratio, "3": None}
+    cells = [HeatCell("a", "m", column, "", speedup) for column, speedup in speedups.items()]
     win, loss, none = heatmap(cells).data[0].z[1]
     assert win == pytest.approx(-loss) and win > none == 0
 
@@ -163,5 +164,5 @@ def test_ticks_of_a_logarithmic_axis_are_round_numbers(low: float, high: float, 
 def test_words_of_a_caption_stay_apart_at_the_end_of_a_line() -> None:
     figure = trace(ok_result())
     assert figure is not None
-    caption = next(one.text for one in figure.layout.annotations if "One dot a call" in one.text)
+    caption = next(annotation.text for annotation in figure.layout.annotations if "One dot a call" in annotation.text)
     assert "<br>" in caption and not re.search(r"\S<br>", caption)

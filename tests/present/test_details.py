@@ -103,10 +103,12 @@ COSTS = [
 
 
 @pytest.mark.parametrize(
-    ("found", "costs"), COSTS, ids=["without the probe", "kept", "no cache", "partly filled", "known from nothing"]
+    ("compilation", "costs"),
+    COSTS,
+    ids=["without the probe", "kept", "no cache", "partly filled", "known from nothing"],
 )
-def test_a_runs_own_first_call_counts_if_nothing_else_was_measured(found: Compilation, costs: dict) -> None:
-    assert found.known_costs == costs
+def test_a_runs_own_first_call_counts_if_nothing_else_was_measured(compilation: Compilation, costs: dict) -> None:
+    assert compilation.known_costs == costs
 
 
 @pytest.mark.parametrize(

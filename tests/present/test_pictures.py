@@ -25,8 +25,8 @@ def box(label: str, *corners: float, score: float = 0.9) -> Box:
     return Box(label, score, (corners[0], corners[1], corners[2], corners[3]))
 
 
-def boxes(*found: Box) -> Predictions:
-    return Predictions(boxes=found)
+def boxes(*detections: Box) -> Predictions:
+    return Predictions(boxes=detections)
 
 
 def segment(label: str, mask: np.ndarray, score: float | None = None) -> Segment:
@@ -58,8 +58,8 @@ def test_labels_have_different_colours_while_there_are_enough() -> None:
 def test_a_label_has_one_colour_in_both_variants() -> None:
     zebra = box("zebra", 100, 200, 300, 400)
     predictions = {"eager": boxes(zebra), "compiled": boxes(zebra, *(box(name, 400, 9, 500, 90) for name in NAMES[1:]))}
-    one, other = (annotate(preview(), info(), predictions, variant) for variant in pictures.VARIANTS)
-    assert one.colours["zebra 90 %"] == other.colours["zebra 90 %"]
+    eager, compiled = (annotate(preview(), info(), predictions, variant) for variant in pictures.VARIANTS)
+    assert eager.colours["zebra 90 %"] == compiled.colours["zebra 90 %"]
 
 
 def luminance(colour: str) -> float:
@@ -81,9 +81,9 @@ def test_text_is_readable_on_every_colour(colour: str) -> None:
 def test_every_shape_of_picture_can_be_drawn_on(shape: tuple[int, int]) -> None:
     width, height = shape
     whole = np.ones((height, width), bool)
-    found = boxes(box("a thing with quite a long name", 0, 0, width, height), box("b", 0, 0, 1, 1))
+    detections = boxes(box("a thing with quite a long name", 0, 0, width, height), box("b", 0, 0, 1, 1))
     segments = Predictions(segments=(segment("wall", whole), segment("door", whole, 0.5)))
-    for predictions in (found, segments):
+    for predictions in (detections, segments):
         image = draw(annotate(preview(*shape), info(*shape), {"eager": predictions}, "eager"))
         assert image.mode == "RGB" and max(image.size) >= MIN_SIDE
 
@@ -107,8 +107,8 @@ def test_a_box_lies_where_it_is_in_the_full_size_picture(corners: tuple, rect: t
 
 
 def test_the_most_certain_comes_first_or_the_largest() -> None:
-    found = boxes(box("dog", 0, 0, 9, 9, score=0.6), box("cat", 0, 0, 9, 9))
-    assert captions(seen(found)) == ["cat 90 %", "dog 60 %"]
+    detections = boxes(box("dog", 0, 0, 9, 9, score=0.6), box("cat", 0, 0, 9, 9))
+    assert captions(seen(detections)) == ["cat 90 %", "dog 60 %"]
     segments = segment("bed, bunk", area(right=9, bottom=9)), segment("sky", area(320)), segment("background", area())
     assert captions(seen(Predictions(segments=segments))) == ["sky", "bed"]
 
@@ -126,8 +126,8 @@ def test_a_segment_is_tinted_where_it_is() -> None:
 
 
 def test_equal_predictions_have_no_difference() -> None:
-    found = boxes(box("cat", 10, 10, 90, 90), box("cat", 10, 10, 90, 90), box("point", 5, 5, 5, 5))
-    assert annotate_difference(preview(), info(), found, found) is None
+    detections = boxes(box("cat", 10, 10, 90, 90), box("cat", 10, 10, 90, 90), box("point", 5, 5, 5, 5))
+    assert annotate_difference(preview(), info(), detections, detections) is None
     sky, again = (Predictions(segments=(segment("sky", area(320), score),)) for score in (0.5, 0.6))
     assert annotate_difference(preview(), info(), sky, again) is None
 

@@ -59,7 +59,8 @@ def test_a_file_says_which_way_is_best_for_how_many_calls() -> None:
     strips = [re.sub(r"\s", " ", label) for label in labels if label and "compiled" in label]
     assert [label.partition(":")[0] for label in strips] == ["From nothing", "With a kept cache"]
     assert all(
-        re.fullmatch(r".*: eager up to [\d ]+, then cannot be told up to [\d ]+, then compiled", one) for one in strips
+        re.fullmatch(r".*: eager up to [\d ]+, then cannot be told up to [\d ]+, then compiled", strip)
+        for strip in strips
     )
 
 

@@ -33,13 +33,13 @@ LAYERS = {**EVERYTHING, "dtype": "bfloat16", "scope": "layers"}
 PACKAGED = {"compiler": "aot", "fullgraph": True, "freezing": True, "threads": 2}
 
 
-def spec_of(name: str, task: str = "image-classification", **asked: Any) -> RunSpec:
+def spec_of(name: str, task: str = "image-classification", **options: Any) -> RunSpec:
     checkpoint = catalog.find(name)
     task = checkpoint.task if checkpoint else task
     if task == TEXT_GENERATION:
-        asked = {"prompt": "It's a", **asked}
+        options = {"prompt": "It's a", **options}
     text = ("a cat", "a remote control") if checkpoint and checkpoint.takes_text else ()
-    return RunSpec(name, task, **({"device": "cpu", "text": text} | asked))
+    return RunSpec(name, task, **({"device": "cpu", "text": text} | options))
 
 
 SPECS = [
@@ -183,9 +183,9 @@ def lines_of(result: RunResult, folder: Path, before: str = "") -> list[str]:
     """What a script prints that is started in `folder`, in a hurry. `before`: code that runs before it."""
     program = before + script(Report(result)).replace("min_run_time=0.25", "min_run_time=0.01")
     command = [sys.executable, "-I", "-c", program]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.splitlines()
 
 
 NOT_COMPILED = "import torch; torch.compile = lambda model: model\n"

@@ -22,7 +22,7 @@ from demo.present.report import Report
 
 def cost(first: float, call: float, sure: float = 1.001) -> WayCost:
     """Returns the cost of a way to run a model. A time is known up to the factor `sure`."""
-    return WayCost(*(Duration(one, one / sure, one * sure) for one in (first, call)))
+    return WayCost(*(Duration(seconds, seconds / sure, seconds * sure) for seconds in (first, call)))
 
 
 EAGER = cost(0.0, 0.010, 1.0)
@@ -89,9 +89,9 @@ def test_a_strip_is_as_vague_as_when_compiling_pays(seconds: float) -> None:
     even, (ways,) = result.break_even("cold"), whole_work.choice_of(Report(result)).starts.values()
     parts = whole_work.segments(ways)
     assert (parts[0].begin, parts[-1].end) == (0, 1)
-    assert all(one.end == other.begin for one, other in itertools.pairwise(parts))
+    assert all(segment.end == following.begin for segment, following in itertools.pairwise(parts))
     kinds = ["eager", *["unknown"] * (even.low is not None), *["compiled"] * (even.high is not None)]
-    assert [one.kind for one in parts] == kinds
+    assert [segment.kind for segment in parts] == kinds
     for part, calls in zip(parts, (even.low, even.high), strict=False):
         if calls is not None:
             assert 10 ** (8 * part.end) == pytest.approx(calls, rel=0.06)
@@ -111,7 +111,7 @@ def test_the_slider_brings_its_figures_along() -> None:
     data = json.loads(unescape(re.search(r'data-work="([^"]*)"', html)[1]))
     ways = choice.starts["with a kept cache"]
     assert data["starts"]["with a kept cache"]["compiled"] == [
-        [one.seconds, one.low, one.high] for one in (ways["compiled"].first, ways["compiled"].call)
+        [duration.seconds, duration.low, duration.high] for duration in (ways["compiled"].first, ways["compiled"].call)
     ]
     step = int(re.search(r'type="range"[^>]* value="(\d+)"', html)[1])
     assert whole_work.calls_at(step) == 40_000

@@ -57,10 +57,10 @@ FIRST_RUN = ok_result(compilation=COLD, elapsed_seconds=40.0, timing_seconds=4.0
 def test_the_next_run_has_the_first_call_of_its_cache(
     changes: dict[str, Any], crowd: Crowd, seconds: float, compiles: float
 ) -> None:
-    asked = {name: value for name, value in changes.items() if name != "batch_size"}
-    before = dataclasses.replace(FIRST_RUN, spec=dataclasses.replace(CPU_SPEC, **asked))
-    found = forecast_run(dataclasses.replace(CPU_SPEC, **changes), None, [before], crowd=crowd)
-    assert found == Forecast(seconds, 1, "batch_size" not in changes, compiles, crowd.factor)
+    options = {name: value for name, value in changes.items() if name != "batch_size"}
+    before = dataclasses.replace(FIRST_RUN, spec=dataclasses.replace(CPU_SPEC, **options))
+    forecast = forecast_run(dataclasses.replace(CPU_SPEC, **changes), None, [before], crowd=crowd)
+    assert forecast == Forecast(seconds, 1, "batch_size" not in changes, compiles, crowd.factor)
 
 
 def test_runs_that_others_disturbed_tell_nothing_beside_a_quiet_one() -> None:
@@ -115,8 +115,8 @@ OTHER_CPU = dataclasses.replace(ENVIRONMENT, device_name="Another CPU")
 )  # fmt: skip
 def test_what_will_not_fit_in_8_gb(stored: list[RunResult], doubt: str) -> None:
     machine = dataclasses.replace(samples.MACHINE, memory_bytes=8 * GB)
-    found = memory_doubt(CPU_SPEC, catalog.find("shapes-vit"), stored, machine)
-    assert (doubt in found and found.startswith("It will not fit: ")) if doubt else found == ""
+    sentence = memory_doubt(CPU_SPEC, catalog.find("shapes-vit"), stored, machine)
+    assert (doubt in sentence and sentence.startswith("It will not fit: ")) if doubt else sentence == ""
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,8 @@ def test_without_a_run_the_weights_alone_tell(dtype: str, memory: int | None, do
     "more", [{"batch_size": 16}, {"protocol": "as published"}, {"iterations": 500}, {"repeats": 3}], ids=repr
 )
 def test_a_rough_estimate_grows_with_what_is_asked(more: dict) -> None:
-    usual, larger = (forecast_run(RunSpec(VIT.id, VIT.task, device="cpu", **asked), VIT, []) for asked in ({}, more))
+    specs = (RunSpec(VIT.id, VIT.task, device="cpu", **options) for options in ({}, more))
+    usual, larger = (forecast_run(spec, VIT, []) for spec in specs)
     assert usual is not None and larger is not None and usual.runs == 0
     assert larger.seconds > 1.5 * usual.seconds
 

@@ -57,17 +57,17 @@ def listen(monkeypatch) -> Callable[..., tuple[Worker, list[Any]]]:
 def test_the_machine_is_known_before_the_probe_of_its_instructions(listen: Any) -> None:
     first = dataclasses.replace(MACHINE, compiler_seconds=None)
     probed = dataclasses.replace(MACHINE, probe_seconds=17.0, compiler_seconds=3.0)
-    reports = [sent(event, machine=codec.plain(one)) for event, one in (("machine", first), ("ready", probed))]
+    reports = [sent(event, machine=codec.plain(host)) for event, host in (("machine", first), ("ready", probed))]
     assert listen(reports[0])[0].machine == first
     assert listen(b"".join(reports))[0].machine_when_ready() == probed
 
 
 def test_a_wait_for_the_probe_is_told_once() -> None:
-    told: list[str] = []
+    calls: list[str] = []
     worker = Worker.__new__(Worker)
     worker.machine, looks = MACHINE, iter([False, False, True])
     worker.ready = SimpleNamespace(wait=lambda seconds: next(looks))
-    assert worker.machine_when_ready(lambda: told.append("probe")) == MACHINE and told == ["probe"]
+    assert worker.machine_when_ready(lambda: calls.append("probe")) == MACHINE and calls == ["probe"]
 
 
 def test_a_result_that_takes_long_to_read_outlives_its_worker(listen: Any, monkeypatch) -> None:

@@ -80,12 +80,12 @@ def child(tmp_path) -> Callable[[], int]:
 @pytest.mark.parametrize(("status", "says"), [("cancelled", "Cancelled while compiling."), ("interrupted", "ended")])
 def test_an_ended_run_is_stored_without_its_processes(status, says, history, faulty, child):
     runner, cancel = faulty("hangs with a child"), threading.Event()
-    with on_a_thread(runner, cancel=cancel) as found:
+    with on_a_thread(runner, cancel=cancel) as results:
         pid = child()
         assert history.all() == []  # it goes on, so it is not listed yet
         cancel.set() if status == "cancelled" else runner.close()
-    assert found[0].status == status and says in found[0].failure.message
-    assert history.all() == found
+    assert results[0].status == status and says in results[0].failure.message
+    assert history.all() == results
     assert not alive(pid)
 
 
@@ -147,9 +147,9 @@ def test_a_run_that_is_cancelled_before_it_begins_names_its_device(history) -> N
 
 def test_threads_of_earlier_runs_have_their_code_in_the_cache() -> None:
     machine = dataclasses.replace(ok_result().environment, torch=MACHINE.torch)
-    one, three = (dataclasses.replace(machine, threads=threads) for threads in (1, 3))
+    one_thread, three_threads = (dataclasses.replace(machine, threads=threads) for threads in (1, 3))
     longer = dataclasses.replace(ok_result().spec, max_seconds=9.0)
-    stored = [ok_result(environment=three), ok_result(environment=one, spec=longer)]
+    stored = [ok_result(environment=three_threads), ok_result(environment=one_thread, spec=longer)]
     others = [
         ok_result(environment=dataclasses.replace(machine, threads=2, torch="1.0")),
         ok_result(environment=machine, spec=dataclasses.replace(longer, batch_size=2)),
@@ -183,12 +183,12 @@ def test_for_runs_to_come_two_workers_import_side_by_side(monkeypatch):
     assert last(runner, runs_after=2).status == "ok"
     first, second = runner._spares
     os.kill(second.child.pid, signal.SIGSTOP)  # it takes long for its imports
-    with on_a_thread(runner, runs_after=1) as found:
+    with on_a_thread(runner, runs_after=1) as results:
         wait_until(lambda: first.machine is not None)
         time.sleep(0.5)
-        assert found == []  # the run waits: it would share a core
+        assert results == []  # the run waits: it would share a core
         os.kill(second.child.pid, signal.SIGCONT)
-    assert found[0].status == "ok" and first.child.exit_code_now() is not None and runner._spares == [second]
+    assert results[0].status == "ok" and first.child.exit_code_now() is not None and runner._spares == [second]
     os.kill(second.child.pid, signal.SIGKILL)
     wait_until(lambda: second.child.exit_code_now() is not None)
     assert last(runner, runs_after=2).status == "ok" and len(runner._spares) == 2
@@ -270,8 +270,8 @@ def test_a_result_that_was_not_stored_says_so_without_a_folder(history: History,
         raise HistoryError("/home/me/secret/history.sqlite3 cannot be written.")
 
     monkeypatch.setattr(History, "append", refuse)
-    (told,) = store(ok_result(), history).warnings
-    assert "not stored" in told and "history.sqlite3 cannot be written" in told and "/home" not in told
+    (warning,) = store(ok_result(), history).warnings
+    assert "not stored" in warning and "history.sqlite3 cannot be written" in warning and "/home" not in warning
 
 
 # ---- the later start, measured behind the answer
@@ -297,15 +297,15 @@ def test_an_answer_that_only_lacks_the_later_start_is_what_is_stored(how: str, h
 
 
 @pytest.mark.parametrize(
-    ("cache", "known", "waits"), [("keep", True, False), ("keep", False, True), ("empty", True, True)]
+    ("cache", "warm_is_known", "waits"), [("keep", True, False), ("keep", False, True), ("empty", True, True)]
 )
 def test_a_later_start_that_is_known_is_not_measured_again(
-    cache: str, known: bool, waits: bool, history: History, faulty: Any
+    cache: str, warm_is_known: bool, waits: bool, history: History, faulty: Any
 ) -> None:
     cost = CompileCost(0.5, {"first run": 0.5})
     before = ok_result(spec=TINY.on("cpu"))
     compilation = dataclasses.replace(before.compilation, warm=cost)
-    history.append(dataclasses.replace(before, id="before", compilation=compilation) if known else before)
+    history.append(dataclasses.replace(before, id="before", compilation=compilation) if warm_is_known else before)
     spec = dataclasses.replace(TINY.on("cpu"), cache=cache)
     with contextlib.closing(faulty("after its answer it hangs").run(spec, SCENE)) as events:
         last = next(event for event in events if isinstance(event, RunResult | Provisional))
@@ -342,7 +342,7 @@ def test_each_repeat_is_stored_and_the_last_rests_on_all(history: History, fault
     assert result.speedup.ratio == pytest.approx((1.40 * 1.50 * 1.45) ** (1 / 3))
     assert result.latencies["eager"] / result.latencies["compiled"] == pytest.approx(result.speedup.ratio)
     assert result.speedup.within.ratio == pytest.approx(1.45)
-    assert {(one.repeat, one.repeats) for one in progress} == {(1, 3), (2, 3), (3, 3)}
+    assert {(report.repeat, report.repeats) for report in progress} == {(1, 3), (2, 3), (3, 3)}
     assert all(early.fraction <= late.fraction for early, late in itertools.pairwise(progress))
 
 
@@ -388,7 +388,7 @@ def test_a_refused_repeat_leaves_the_answer_so_far(
 ) -> None:
     spec = dataclasses.replace(TINY, repeats=3)
     result = last(faulty("refuses what is to be exact"), spec, threads=threads)
-    assert [str(one) for one in result.caveats] == caveats
+    assert [str(caveat) for caveat in result.caveats] == caveats
     assert result.status == "ok" and len(history.all()) == stored and history.all()[0] == result
 
 

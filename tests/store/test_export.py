@@ -78,23 +78,23 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, monkeypatch) -> Non
 
 @pytest.mark.parametrize("results", [[], RESULTS], ids=["none", "two"])
 def test_json_is_the_list_of_the_whole_results(results: list[RunResult]) -> None:
-    assert [from_json(one) for one in json.loads(export.to_bytes(results, "json"))] == results
+    assert [from_json(entry) for entry in json.loads(export.to_bytes(results, "json"))] == results
 
 
 @pytest.mark.parametrize("format", [*export.FORMATS])
 def test_a_result_is_freed_once_it_is_written(format: str) -> None:
-    made: list[weakref.ref[RunResult]] = []
+    references: list[weakref.ref[RunResult]] = []
 
     def results() -> Iterator[RunResult]:
         for number in range(20):
             result = failed_result(id=str(number))
-            made.append(weakref.ref(result))
-            assert sum(one() is not None for one in made) <= 3
+            references.append(weakref.ref(result))
+            assert sum(reference() is not None for reference in references) <= 3
             yield result
             del result
 
     export.to_bytes(results(), format)
-    assert len(made) == 20
+    assert len(references) == 20
 
 
 # Cells that a spreadsheet would take for formulas
@@ -134,6 +134,6 @@ def test_no_cell_of_any_csv_of_this_project_is_a_formula(tmp_path) -> None:
     assert (row.model, row.device) == (COMMAND, "@device")
     written = [export.to_bytes([hostile], "csv").decode(), published.to_csv([row])]
     for text in (*written, *(file.read_text() for file in tmp_path.glob("*.csv"))):
-        found = [cell for line in cells(text) for cell in line.values()]
-        assert f"'{COMMAND}" in found
-        assert [cell for cell in found if cell != export.escape_formula(export.unescape_formula(cell))] == []
+        values = [cell for line in cells(text) for cell in line.values()]
+        assert f"'{COMMAND}" in values
+        assert [cell for cell in values if cell != export.escape_formula(export.unescape_formula(cell))] == []

@@ -97,7 +97,7 @@ def test_a_name_that_is_not_unicode_does_not_lose_the_result(history: History) -
     name = os.fsdecode(b"caf\xe9.png")
     result = ok_result(image=ImageInfo(name, 1, 1, "00", ""))
     history.append(result)
-    assert [one.id for one in history.all()] == [result.id]
+    assert [stored.id for stored in history.all()] == [result.id]
 
 
 def _write(path: Path, name: int) -> None:
@@ -167,7 +167,7 @@ FREEZING = dataclasses.replace(SPEC, freezing=True, repeats=3)
 
 
 @pytest.mark.parametrize(
-    ("search", "found"),
+    ("search", "ids_found"),
     [
         ("", ["slow", "frozen", "failed"]),
         ("OWLVIT", ["failed"]),
@@ -180,13 +180,13 @@ FREEZING = dataclasses.replace(SPEC, freezing=True, repeats=3)
         ("slower", ["slow"]),
     ],
 )
-def test_a_search_keeps_what_holds_every_word(search: str, found: list[str], history: History) -> None:
-    asked = dataclasses.replace(failed_result().spec, text=("a zebra",))
-    history.append(failed_result(id="failed", spec=asked, started_at="2026-11-21T08:00:00Z"))
+def test_a_search_keeps_what_holds_every_word(search: str, ids_found: list[str], history: History) -> None:
+    spec = dataclasses.replace(failed_result().spec, text=("a zebra",))
+    history.append(failed_result(id="failed", spec=spec, started_at="2026-11-21T08:00:00Z"))
     history.append(ok_result(id="frozen", spec=FREEZING))
     history.append(ok_result(id="slow", spec=SPEC, compiled=measurement(0.004)))
-    assert ids(history, search) == found
-    assert history.count(search) == len(found)
+    assert ids(history, search) == ids_found
+    assert history.count(search) == len(ids_found)
 
 
 def test_a_search_of_too_many_words_is_refused(history: History) -> None:

@@ -44,12 +44,12 @@ class Hub(HfApi):
         return SimpleNamespace(repo_id=options["repo_id"])
 
     def create_commit(self, operations: list[Any], **_: Any) -> Any:
-        self.commits.append([f"{type(one).__name__} {one.path_in_repo}" for one in operations])
-        for one in operations:
-            if isinstance(one, CommitOperationDelete):
-                del self.files[one.path_in_repo]
+        self.commits.append([f"{type(operation).__name__} {operation.path_in_repo}" for operation in operations])
+        for operation in operations:
+            if isinstance(operation, CommitOperationDelete):
+                del self.files[operation.path_in_repo]
             else:
-                self.files[one.path_in_repo] = one.path_or_fileobj.read()
+                self.files[operation.path_in_repo] = operation.path_or_fileobj.read()
 
     def get_paths_info(self, repo_id: str, paths: Any, **_: Any) -> Any:
         return [SimpleNamespace(path=path) for path in paths if path in self.files]

@@ -27,7 +27,7 @@ def test_all_rows_of_the_guide_are_here_as_published() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "count"),
+    ("filters", "count"),
     [
         ({}, 136),
         ({"subset": "release", "gpu": "A100", "batch_size": 1}, 12),
@@ -38,12 +38,12 @@ def test_all_rows_of_the_guide_are_here_as_published() -> None:
     ],
     ids=repr,
 )
-def test_a_filter_keeps_what_fits_all_of_it(asked: dict[str, Any], count: int) -> None:
-    assert len(published.select(published.guide_rows(), **asked)) == count
+def test_a_filter_keeps_what_fits_all_of_it(filters: dict[str, Any], count: int) -> None:
+    assert len(published.select(published.guide_rows(), **filters)) == count
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("filters", "reason"),
     [
         ({"gpu": "H100"}, "no GPU 'H100'. They have: A100, V100, T4"),
         ({"batch_size": 2}, "no batch size '2'. They have: 1, 4, 16"),
@@ -51,9 +51,9 @@ def test_a_filter_keeps_what_fits_all_of_it(asked: dict[str, Any], count: int) -
     ],
     ids=repr,
 )
-def test_a_value_that_no_row_has_is_refused(asked: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput, match=said.replace(".", r"\.")):
-        published.select(published.guide_rows(), **asked)
+def test_a_value_that_no_row_has_is_refused(filters: dict[str, Any], reason: str) -> None:
+    with pytest.raises(BadInput, match=reason.replace(".", r"\.")):
+        published.select(published.guide_rows(), **filters)
 
 
 def test_a_measured_table_joins_as_a_further_gpu(own: Path) -> None:

@@ -34,8 +34,8 @@ def other(spec: RunSpec = VIT, **changed: Any) -> RunSpec:
 def after(history: History, earlier: list[RunResult], **changes: Any) -> RunResult:
     """A further run, where these and itself are stored."""
     result = run(**changes)
-    for one in [*earlier, result]:
-        history.append(one)
+    for earlier_run in [*earlier, result]:
+        history.append(earlier_run)
     return result
 
 
@@ -111,12 +111,12 @@ def test_a_repeat_leaves_out_processes_of_other_settings(history: History) -> No
 def test_the_newest_runs_are_the_pool(history: History) -> None:
     earlier = [run(started_at=f"2026-11-{1 + number // 20:02}T{number % 20:02}:00:00Z") for number in range(40)]
     result = with_earlier_runs(after(history, earlier), (), history)
-    assert [one.id for one in result.earlier] == [one.id for one in earlier[-(MOST_PROCESSES - 1) :]]
+    assert [process.id for process in result.earlier] == [process.id for process in earlier[-(MOST_PROCESSES - 1) :]]
 
 
 def test_a_process_counts_after_its_run_was_deleted() -> None:
     first = run()
-    assert [one.id for one in earlier_processes(run(), [], first.as_processes())] == [first.id]
+    assert [process.id for process in earlier_processes(run(), [], first.as_processes())] == [first.id]
     assert run(parity=DIFFER).as_processes() == ()
 
 
@@ -127,11 +127,11 @@ def test_a_run_with_added_breaks_has_the_latest_answer_without_them(history: His
 
 
 def test_specs_that_were_repeated_here_are_pooled(history: History) -> None:
-    batches = [one for batch in (2, 3, 4, 5) for one in reruns(0.05, 3, spec=other(batch_size=batch))]
-    found = spread_after(history, [*batches, run(spec=other(batch_size=6))])
-    assert (found.basis, found.freedom) == ("this machine", 8 + ASSUMED.freedom)
+    batches = [rerun for batch in (2, 3, 4, 5) for rerun in reruns(0.05, 3, spec=other(batch_size=batch))]
+    spread = spread_after(history, [*batches, run(spec=other(batch_size=6))])
+    assert (spread.basis, spread.freedom) == ("this machine", 8 + ASSUMED.freedom)
     variance = (8 * 0.05**2 + ASSUMED.freedom * ASSUMED.deviation**2) / (8 + ASSUMED.freedom)
-    assert found.deviation == pytest.approx(math.sqrt(variance), rel=0.02)
+    assert spread.deviation == pytest.approx(math.sqrt(variance), rel=0.02)
 
 
 def on_gpu(busy: float, batch: int = 1) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def on_gpu(busy: float, batch: int = 1) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("busy", "basis"), [(0.9, "this machine"), (0.4, "within one process")])
 def test_models_that_wait_for_their_host_are_no_measure_for_others(busy: float, basis: str, history: History) -> None:
-    steady = [one for batch in (2, 3) for one in reruns(0.01, 10, **on_gpu(0.8, batch))]
+    steady = [rerun for batch in (2, 3) for rerun in reruns(0.01, 10, **on_gpu(0.8, batch))]
     assert spread_after(history, steady, **on_gpu(busy)).basis == basis
 
 
@@ -153,7 +153,7 @@ def test_models_that_wait_for_their_host_are_no_measure_for_others(busy: float, 
     ids=["device", "torch", "failed", "outputs differ"],
 )
 def test_other_runs_tell_nothing_of_the_spread(changes: dict[str, Any], history: History) -> None:
-    batches = [one for batch in (2, 3) for one in reruns(0.05, 10, spec=other(batch_size=batch), **changes)]
+    batches = [rerun for batch in (2, 3) for rerun in reruns(0.05, 10, spec=other(batch_size=batch), **changes)]
     assert spread_after(history, batches).basis == "assumed"
 
 
@@ -178,8 +178,8 @@ def test_a_first_call_while_cores_were_taken_counts_only_without_a_quiet_one(
 ) -> None:
     busy = (HostSample(1.0, 0.9, None, 0.1), HostSample(2.0, 0.9, None, 0.1))
     earlier = [*map(started, quiet), started(70.0, machine_states=busy)]
-    for one in earlier:
-        history.append(one)
+    for earlier_run in earlier:
+        history.append(earlier_run)
     assert with_earlier_costs(started(21.0), history).first_calls == {"cold": pooled}
 
 
@@ -197,14 +197,14 @@ def test_a_disturbed_run_takes_nothing_away_from_quiet_ones(history: History) ->
 def test_a_disturbed_process_is_not_in_the_pool_of_a_later_run(history: History) -> None:
     disturbed = after(history, [run()], compiled=measurement(0.0018), **TAKEN)
     later = with_earlier_runs(after(history, []), (), history)
-    assert len(later.earlier) == 1 and disturbed.id not in {one.id for one in later.earlier}
+    assert len(later.earlier) == 1 and disturbed.id not in {process.id for process in later.earlier}
 
 
 def test_a_disturbed_run_takes_the_answer_of_other_threads(history: History) -> None:
     fewer = there(threads=1)
     quiet = after(history, [], **fewer)
     last = with_earlier_runs(after(history, [], compiled=measurement(0.0018), **TAKEN), (), history)
-    assert [one.id for one in last.earlier] == [quiet.id] and last.speedup.verdict == "faster"
+    assert [process.id for process in last.earlier] == [quiet.id] and last.speedup.verdict == "faster"
 
 
 def test_a_disturbed_run_without_quiet_ones_keeps_its_wide_interval(history: History) -> None:

@@ -68,8 +68,8 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
                 self.reply(200, json.dumps(tree).encode(), {}, body)
             elif about:
                 listed = [{"rfilename": path, "size": file.stat().st_size} for path, file in files.items()]
-                told = {"id": name, "sha": commit, "siblings": listed}
-                self.reply(200, json.dumps(told).encode(), {}, body)
+                description = {"id": name, "sha": commit, "siblings": listed}
+                self.reply(200, json.dumps(description).encode(), {}, body)
             elif rest[:1] != ["resolve"] or file is None:
                 self.reply(404, b"no such file", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit}, body)
             else:

@@ -26,13 +26,13 @@ def picture() -> Image.Image:
 
 def weights(shapes: dict[str, list[int]]) -> dict[str, torch.Tensor]:
     """Returns a tensor for each name in `shapes`, the same at each call. Variances are positive, as a norm needs."""
-    made = {}
+    weights = {}
     for name, shape in shapes.items():
         generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
         if name.endswith(("position_ids", "relative_position_index", "num_batches_tracked")):
-            made[name] = torch.zeros(shape, dtype=torch.int64)
+            weights[name] = torch.zeros(shape, dtype=torch.int64)
         elif name.endswith("running_var"):
-            made[name] = torch.rand(shape, generator=generator) + 0.5
+            weights[name] = torch.rand(shape, generator=generator) + 0.5
         else:
-            made[name] = torch.randn(shape, generator=generator) * 0.1
-    return made
+            weights[name] = torch.randn(shape, generator=generator) * 0.1
+    return weights

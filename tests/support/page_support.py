@@ -45,7 +45,7 @@ def handler(
     """Returns the function behind the only event that matches. A test calls it with the values of the event's inputs.
     The event has the input `takes`, the output `changes`, exactly the outputs `only`, and the trigger `of`: a component
     and the name of its event. None matches any. The function also takes the event's `request` and `data`."""
-    found = {
+    functions = {
         event.fn
         for event in page.fns.values()
         if event.fn is not None
@@ -54,8 +54,8 @@ def handler(
         and (only is None or list(event.outputs) == only)
         and (of is None or (of[0]._id, of[1]) in event.targets)
     }
-    assert len(found) == 1, found
-    (function,) = found
+    assert len(functions) == 1, functions
+    (function,) = functions
 
     def call(*values: Any, request: Any = None, data: Any = None) -> Any:
         event = gr.EventData(None, data)

@@ -36,12 +36,12 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 def result(job: dict[str, Any]) -> RunResult:
     spec, picture = codec.from_plain(RunSpec, job["spec"]), job.get("input_file")
-    seen = samples.info_of(Path(picture)) if picture else None
-    made = samples.ok_result(id=job["id"], started_at=job["started_at"], spec=spec, image=seen)
+    image_info = samples.info_of(Path(picture)) if picture else None
+    run_result = samples.ok_result(id=job["id"], started_at=job["started_at"], spec=spec, image=image_info)
     if status := ENDS.get(spec.batch_size):
         failure = Failure("compile", f"It went wrong: {status}.", "Try another.")
-        made = dataclasses.replace(made, status=status, failure=failure, compiled=None)
-    return made
+        run_result = dataclasses.replace(run_result, status=status, failure=failure, compiled=None)
+    return run_result
 
 
 def fault(events: Events, job: dict[str, Any]) -> None:
@@ -65,8 +65,8 @@ def fault(events: Events, job: dict[str, Any]) -> None:
     elif FAULT == "hangs with a child":
         Path(os.environ["CHILD_FILE"]).write_text(f"{subprocess.Popen(SLEEP).pid}\n")
     elif FAULT == "hangs while timing":
-        known = Interval(2.0, 1.9, 2.1)
-        timing = Progress("time", 0.8, 1.0, eager_seconds=0.002, compiled_seconds=0.001, speedup=known)
+        ratio = Interval(2.0, 1.9, 2.1)
+        timing = Progress("time", 0.8, 1.0, eager_seconds=0.002, compiled_seconds=0.001, speedup=ratio)
         events.send("progress", progress=codec.plain(timing))
     elif FAULT == "paths and control characters":
         failure = Failure("compile", "/home/me/secret/file.py: \x1b[31mred", "see /etc/passwd")

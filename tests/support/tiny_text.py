@@ -66,7 +66,8 @@ def write(folder: Path, kind: str, **changes: Any) -> Path:
         weights = {name.removeprefix("transformer."): weight for name, weight in weights.items()}
         mask = torch.tril(torch.ones(CONTEXT, CONTEXT)).view(1, 1, CONTEXT, CONTEXT)
         weights |= {f"h.{layer}.attn.bias": mask.clone() for layer in range(2)}
-    save_file({name: one.clone() for name, one in weights.items()}, folder / "model.safetensors", {"format": "pt"})
+    copies = {name: tensor.clone() for name, tensor in weights.items()}
+    save_file(copies, folder / "model.safetensors", {"format": "pt"})
     return folder
 
 

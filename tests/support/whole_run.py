@@ -25,9 +25,9 @@ def whole_run(folder: Path, name: str, *options: str) -> RunResult:
     """The result of `python -m demo run`, as its JSON says. It is also what the history stores."""
     command = [sys.executable, "-m", "demo", "run", "--checkpoint", name, "--iterations", "20", "--json", *options]
     environment = os.environ | {"WORTH_COMPILING_DATA": str(folder / "data")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr
-    result = from_json(json.loads(done.stdout))
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    assert process.returncode == 0, process.stderr
+    result = from_json(json.loads(process.stdout))
     assert list(History(folder / "data" / "history.sqlite3").all()) == [result]
     return result
 

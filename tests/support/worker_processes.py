@@ -13,12 +13,12 @@ needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="l
 
 def processes_with(marker: str) -> list[int]:
     """Returns the ids of living processes whose environment holds `marker`: a worker and all its descendants."""
-    found = []
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if marker.encode() in (folder / "environ").read_bytes() and not is_zombie(folder):
-                found.append(int(folder.name))
-    return found
+                pids.append(int(folder.name))
+    return pids
 
 
 def is_zombie(folder: Path) -> bool:

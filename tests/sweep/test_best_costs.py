@@ -28,8 +28,8 @@ def test_a_way_that_starts_sooner_is_best_for_few_calls() -> None:
 
 def test_the_limit_is_the_ranking_of_the_table() -> None:
     runs = {name: run(name, seconds, compilation=costs(9.0, 1.0)) for name, seconds in NEAR.items()}
-    found, ways = table(**runs), ways_of(**runs)
-    first = {row.way.name for row in found.rows if row.rank == 1}
+    ranking, ways = table(**runs), ways_of(**runs)
+    first = {row.way.name for row in ranking.rows if row.rank == 1}
     assert {name.removesuffix(" mode").removeprefix("mode ") for name in known_best(ways, 10**12)} == first
 
 

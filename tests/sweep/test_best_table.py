@@ -27,26 +27,26 @@ DOG = Predictions(labels=(Label("dog", 0.9),))
 
 
 def way(name: str) -> Way:
-    return next(one for one in ALL if one.name == name)
+    return next(candidate for candidate in ALL if candidate.name == name)
 
 
 def run(name: str, seconds: float, eager: float = EAGER_SECONDS, **changes: Any) -> RunResult:
     """A run of a way whose compiled call takes `seconds`; its interval is that of one process of a known spread."""
-    made = ok_result(id=name, spec=way(name).spec, eager=measurement(eager), compiled=measurement(seconds))
-    made = dataclasses.replace(
-        made, control_times=measurement(eager), start_up=StartUp(4.0, 1.0), spread=Spread("assumed", 0.01, None)
+    result = ok_result(id=name, spec=way(name).spec, eager=measurement(eager), compiled=measurement(seconds))
+    result = dataclasses.replace(
+        result, control_times=measurement(eager), start_up=StartUp(4.0, 1.0), spread=Spread("assumed", 0.01, None)
     )
-    return dataclasses.replace(made, **changes)
+    return dataclasses.replace(result, **changes)
 
 
 def table(refused: dict[str, str] | None = None, **runs: float | RunResult) -> BestTable:
     """Of the ways with these compiled seconds, or these results."""
-    known = {name: one if isinstance(one, RunResult) else run(name, one) for name, one in runs.items()}
-    return best_table(ALL, known, refused or {})
+    results = {name: answer if isinstance(answer, RunResult) else run(name, answer) for name, answer in runs.items()}
+    return best_table(ALL, results, refused or {})
 
 
-def row(found: BestTable, name: str) -> WayResult:
-    return next(one for one in found.rows if one.way.name == name)
+def row(ranking: BestTable, name: str) -> WayResult:
+    return next(entry for entry in ranking.rows if entry.way.name == name)
 
 
 def costs(cold: float, warm: float | None, run: float = 0.5) -> Compilation:
@@ -58,11 +58,11 @@ def costs(cold: float, warm: float | None, run: float = 0.5) -> Compilation:
 def test_a_row_has_what_was_measured_in_its_own_runs() -> None:
     """Eager was slower in the process of freezing: its own ratio counts there."""
     runs = {"default": run("default", 0.008), "freezing": run("freezing", 0.006, eager=0.012)}
-    found = table(**runs)
-    for name, one in runs.items():
-        assert row(found, name).seconds == one.latencies["compiled"]
-    assert row(found, "freezing").speedup.ratio == pytest.approx(2.0, rel=0.01)
-    assert (row(found, "eager").seconds, row(found, "eager").speedup.ratio) == (pytest.approx(0.011, rel=0.05), 1.0)
+    ranking = table(**runs)
+    for name, result in runs.items():
+        assert row(ranking, name).seconds == result.latencies["compiled"]
+    assert row(ranking, "freezing").speedup.ratio == pytest.approx(2.0, rel=0.01)
+    assert (row(ranking, "eager").seconds, row(ranking, "eager").speedup.ratio) == (pytest.approx(0.011, rel=0.05), 1.0)
 
 
 def test_every_interval_allows_for_the_number_of_ways() -> None:
@@ -74,11 +74,11 @@ def test_a_way_that_changes_eager_is_compared_with_plain_eager() -> None:
     half = run("bfloat16", 0.004, eager=0.008)
     drifting = {name: run(name, 0.009, eager=eager) for name, eager in (("default", 0.009), ("freezing", 0.011))}
     third = run("lite", 0.009, eager=0.010)
-    found = table(**drifting, lite=third, bfloat16=half)
-    speedup = row(found, "bfloat16").speedup
+    ranking = table(**drifting, lite=third, bfloat16=half)
+    speedup = row(ranking, "bfloat16").speedup
     assert speedup.ratio == pytest.approx((0.009 * 0.010 * 0.011) ** (1 / 3) / 0.004, rel=0.01)
     # Three processes of plain eager and one of the way: Student's t with two degrees of freedom is 4.303.
-    between = statistics.stdev(math.log(one) for one in (0.009, 0.010, 0.011)) * (1 / 3 + 1) ** 0.5 * 4.303
+    between = statistics.stdev(math.log(seconds) for seconds in (0.009, 0.010, 0.011)) * (1 / 3 + 1) ** 0.5 * 4.303
     own = half.own_figures["call"].within
     half_width = math.hypot(between, math.log(own.high / own.low) / 2) * 2.498 / 1.960  # of four questions
     assert math.log(speedup.high / speedup.low) / 2 == pytest.approx(half_width, rel=0.02)
@@ -86,17 +86,17 @@ def test_a_way_that_changes_eager_is_compared_with_plain_eager() -> None:
 
 
 def test_ranks_are_what_the_intervals_carry() -> None:
-    found = table(default=0.0080, freezing=0.0050, lite=0.0051)
-    assert [one.way.name for one in found.rows][:4] == ["freezing", "lite", "default", "eager"]
-    assert [one.rank for one in found.rows][:5] == [1, 1, 3, 4, None]
-    assert found.winner.way.name == "freezing" and [one.way.name for one in found.equals] == ["lite"]
+    ranking = table(default=0.0080, freezing=0.0050, lite=0.0051)
+    assert [entry.way.name for entry in ranking.rows][:4] == ["freezing", "lite", "default", "eager"]
+    assert [entry.rank for entry in ranking.rows][:5] == [1, 1, 3, 4, None]
+    assert ranking.winner.way.name == "freezing" and [entry.way.name for entry in ranking.equals] == ["lite"]
 
 
 def test_of_equal_ways_the_simplest_wins_and_the_answer_says_so() -> None:
-    found = table(default=0.0051, freezing=0.0050)
-    assert found.winner.way.name == "default" and [one.way.name for one in found.equals] == ["freezing"]
-    said = best_words.conclusion(found)
-    assert said[0].startswith("Default mode: 1.9") and "freezing" in said[1] and "simplest within 5" in said[1]
+    ranking = table(default=0.0051, freezing=0.0050)
+    assert ranking.winner.way.name == "default" and [entry.way.name for entry in ranking.equals] == ["freezing"]
+    first, second = best_words.conclusion(ranking)[:2]
+    assert first.startswith("Default mode: 1.9") and "freezing" in second and "simplest within 5" in second
     nothing = table(default=0.0100, freezing=0.0150)
     assert nothing.winner.way.name == "eager"
     assert "Nothing is known to be better than eager" in best_words.conclusion(nothing)[0]
@@ -107,18 +107,19 @@ WIDE = Spread("assumed", 0.6, None)
 
 def test_a_way_that_is_not_known_to_beat_eager_ranks_behind_it() -> None:
     """A search on a busy machine once crowned freezing, 1.6 (0.62 to 4.09), above default mode, 1.3 (1.21 to 1.43)."""
-    found = table(default=0.0077, freezing=run("freezing", 0.0062, spread=WIDE))
-    assert [(one.way.name, one.rank) for one in found.rows][:3] == [("default", 1), ("eager", 2), ("freezing", 3)]
-    assert found.winner.way.name == "default" and found.equals == () and row(found, "freezing").may_win
+    ranking = table(default=0.0077, freezing=run("freezing", 0.0062, spread=WIDE))
+    ranks = [(entry.way.name, entry.rank) for entry in ranking.rows]
+    assert ranks[:3] == [("default", 1), ("eager", 2), ("freezing", 3)]
+    assert ranking.winner.way.name == "default" and ranking.equals == () and row(ranking, "freezing").may_win
     alone = table(freezing=run("freezing", 0.0062, spread=WIDE))
-    assert [(one.way.name, one.rank) for one in alone.rows][:2] == [("eager", 1), ("freezing", 2)]
+    assert [(entry.way.name, entry.rank) for entry in alone.rows][:2] == [("eager", 1), ("freezing", 2)]
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_only_eager_or_what_is_known_to_beat_it_has_rank_1(seed: int) -> None:
     draw = random.Random(seed)
     busy = tuple(HostSample(float(at), 0.9, None, 0.1) for at in range(5))
-    found = table(
+    ranking = table(
         **{
             way.name: run(
                 way.name,
@@ -130,18 +131,18 @@ def test_only_eager_or_what_is_known_to_beat_it_has_rank_1(seed: int) -> None:
             if not way.changes_eager and not way.refused
         }
     )
-    for one in found.rows:
-        if one.rank == 1 and one.way.name != "eager":
-            assert one.speedup.verdict == "faster" and one.speedup.low > 1
-    assert found.winner is None or (found.winner == found.rows[0] and found.winner.rank == 1)
+    for entry in ranking.rows:
+        if entry.rank == 1 and entry.way.name != "eager":
+            assert entry.speedup.verdict == "faster" and entry.speedup.low > 1
+    assert ranking.winner is None or (ranking.winner == ranking.rows[0] and ranking.winner.rank == 1)
 
 
 def test_of_ways_that_cannot_be_told_apart_the_surest_stands_first() -> None:
     wide = {"freezing": run("freezing", 0.0056, spread=Spread("assumed", 0.13, None))}
-    found = table(**wide, lite=0.0065, package=0.0066)
-    assert [one.way.name for one in found.rows[:3]] == ["lite", "package", "freezing"]
-    assert {one.rank for one in found.rows[:3]} == {1} and found.winner == found.rows[0]
-    assert row(found, "freezing").speedup.ratio > row(found, "lite").speedup.ratio
+    ranking = table(**wide, lite=0.0065, package=0.0066)
+    assert [entry.way.name for entry in ranking.rows[:3]] == ["lite", "package", "freezing"]
+    assert {entry.rank for entry in ranking.rows[:3]} == {1} and ranking.winner == ranking.rows[0]
+    assert row(ranking, "freezing").speedup.ratio > row(ranking, "lite").speedup.ratio
 
 
 def test_the_rule_is_applied_once_to_a_way() -> None:
@@ -151,8 +152,8 @@ def test_the_rule_is_applied_once_to_a_way() -> None:
     log(3.0 / 2.9), which is 0.048 and more than the floor's 0.010. Then both ends move out by 1.75:
     3 * exp(-0.048) / 1.75 is 1.63, and 3 * exp(0.048) * 1.75 is 5.51.
     """
-    found = Measured(3.0, 2.9, 3.1, floor=0.01, taken=True).judge(questions=9)
-    assert (found.verdict, round(found.low, 2), round(found.high, 2)) == ("faster", 1.63, 5.51)
+    comparison = Measured(3.0, 2.9, 3.1, floor=0.01, taken=True).judge(questions=9)
+    assert (comparison.verdict, round(comparison.low, 2), round(comparison.high, 2)) == ("faster", 1.63, 5.51)
     taken = run("freezing", EAGER_SECONDS / 3, machine_states=(HostSample(1.0, 0.9, None, 0.1),) * 2)
     others = {name: 0.009 for name in ("default", "layers", "lite", "package", "max-autotune-no-cudagraphs")}
     judged = row(table(freezing=taken, **others), "freezing").speedup
@@ -160,11 +161,11 @@ def test_the_rule_is_applied_once_to_a_way() -> None:
 
 
 def test_a_wide_interval_does_not_win() -> None:
-    found = table(default=0.0100, freezing=run("freezing", 0.0040, spread=WIDE))
-    assert row(found, "eager").rank == 1 and found.winner.way.name == "eager"
-    said = best_words.conclusion(found)
-    assert "known to be better than eager" in said[0]
-    assert re.search(r"freezing: 0\.\d+ to [\d.]+×, perhaps no gain", said[1])
+    ranking = table(default=0.0100, freezing=run("freezing", 0.0040, spread=WIDE))
+    assert row(ranking, "eager").rank == 1 and ranking.winner.way.name == "eager"
+    sentences = best_words.conclusion(ranking)
+    assert "known to be better than eager" in sentences[0]
+    assert re.search(r"freezing: 0\.\d+ to [\d.]+×, perhaps no gain", sentences[1])
 
 
 @pytest.mark.parametrize(
@@ -177,25 +178,25 @@ def test_a_wide_interval_does_not_win() -> None:
     ],
 )
 def test_a_way_that_fails_or_does_not_agree_is_a_row_and_never_wins(changes: dict[str, Any], why: str) -> None:
-    found = table(default=0.008, freezing=run("freezing", 0.001, **changes))
-    assert found.winner.way.name == "default"
-    assert row(found, "freezing").rank is None and why in row(found, "freezing").out
-    assert best_words.cells(row(found, "freezing"))["agreement"] == row(found, "freezing").out
+    ranking = table(default=0.008, freezing=run("freezing", 0.001, **changes))
+    assert ranking.winner.way.name == "default"
+    assert row(ranking, "freezing").rank is None and why in row(ranking, "freezing").out
+    assert best_words.cells(row(ranking, "freezing"))["agreement"] == row(ranking, "freezing").out
 
 
 def test_a_refused_way_says_why_and_one_not_tried_has_no_rank() -> None:
-    found = table(refused={"package": "There is no toolkit."}, default=0.008)
-    assert row(found, "package").out == "There is no toolkit."
-    assert row(found, "lite").rank is None and not row(found, "lite").out
-    assert best_words.cells(row(found, "lite"))["agreement"] == "not tried yet"
+    ranking = table(refused={"package": "There is no toolkit."}, default=0.008)
+    assert row(ranking, "package").out == "There is no toolkit."
+    assert row(ranking, "lite").rank is None and not row(ranking, "lite").out
+    assert best_words.cells(row(ranking, "lite"))["agreement"] == "not tried yet"
 
 
 @pytest.mark.parametrize(("seconds", "rank"), [(0.0065, 1), (0.004, 2)], ids=["a little faster", "twice as fast"])
 def test_a_way_timed_while_cores_were_taken_must_lead_by_far(seconds: float, rank: int) -> None:
     busy = tuple(HostSample(float(at), 0.9, None, 0.1) for at in range(5))
-    found = table(default=run("default", 0.008), freezing=run("freezing", seconds, machine_states=busy))
-    assert row(found, "default").rank == rank and found.disturbed
-    assert any("Other programs" in line for line in best_words.conclusion(found))
+    ranking = table(default=run("default", 0.008), freezing=run("freezing", seconds, machine_states=busy))
+    assert row(ranking, "default").rank == rank and ranking.disturbed
+    assert any("Other programs" in line for line in best_words.conclusion(ranking))
 
 
 def test_a_first_answer_is_the_start_of_its_process_and_its_first_call() -> None:
@@ -210,7 +211,7 @@ PARTLY = Compilation(4.5, "cold", 1, partly=True)
 
 
 @pytest.mark.parametrize(
-    ("name", "device", "compilation", "known"),
+    ("name", "device", "compilation", "states"),
     [
         pytest.param("freezing", "cpu", costs(20.0, None), {"cold", "warm"}, id="no cache keeps a frozen graph"),
         pytest.param("freezing", "cuda", costs(20.0, None), {"cold"}, id="on a GPU the cache keeps it"),
@@ -219,33 +220,33 @@ PARTLY = Compilation(4.5, "cold", 1, partly=True)
         pytest.param("package", "cpu", costs(20.0, None), {"cold"}, id="the next process loads the package"),
     ],
 )
-def test_a_first_answer_is_known_only_if_a_run_tells(name, device, compilation, known) -> None:
+def test_a_first_answer_is_known_only_if_a_run_tells(name, device, compilation, states) -> None:
     result = run(name, 0.008, compilation=compilation)
-    assert set(first_answers(dataclasses.replace(result, spec=result.spec.on(device)), 4.0)) == known
+    assert set(first_answers(dataclasses.replace(result, spec=result.spec.on(device)), 4.0)) == states
 
 
 def test_every_first_answer_waits_for_the_gpus_libraries() -> None:
     """Also eager's, whose first call comes after they were loaded."""
-    found = table(default=run("default", 0.008, start_up=StartUp(4.0, 1.0, 2.0), compilation=costs(20.0, 3.0)))
-    assert row(found, "eager").first_answer("warm") == pytest.approx(4.0 + 1.0 + 2.0 + 3 * EAGER_SECONDS)
-    assert row(found, "default").first_answer("warm") == pytest.approx(4.0 + 1.0 + 2.0 + 3.0)
+    ranking = table(default=run("default", 0.008, start_up=StartUp(4.0, 1.0, 2.0), compilation=costs(20.0, 3.0)))
+    assert row(ranking, "eager").first_answer("warm") == pytest.approx(4.0 + 1.0 + 2.0 + 3 * EAGER_SECONDS)
+    assert row(ranking, "default").first_answer("warm") == pytest.approx(4.0 + 1.0 + 2.0 + 3.0)
 
 
 def test_the_answer_has_its_figures_and_the_json_names_each_stored_run() -> None:
-    found = table(
+    ranking = table(
         default=run("default", 0.0060, compilation=costs(20.0, 2.0)),
         freezing=run("freezing", 0.0040, compilation=costs(30.0, None)),
     )
-    said = best_words.conclusion(found)
-    assert "2.5×" in said[0] and "35 s" in said[0] and "{" not in " ".join(said)
-    data = best_words.as_json(found)
+    sentences = best_words.conclusion(ranking)
+    assert "2.5×" in sentences[0] and "35 s" in sentences[0] and "{" not in " ".join(sentences)
+    data = best_words.as_json(ranking)
     assert data["winner"] == "freezing" and data["rows"][0]["id"] == "freezing" and data["rows"][0]["rank"] == 1
     assert data["rows"][0]["settings"] == WAYS["freezing"] and data["rows"][0]["processes"] == 1
 
 
 def test_a_latency_stands_beside_eagers_of_the_same_run() -> None:
-    found = table(default=run("default", 0.008), freezing=run("freezing", 0.006, eager=0.012))
-    assert best_words.cells(row(found, "freezing"))["seconds"] == "12.2 ms → 6.12 ms"
+    ranking = table(default=run("default", 0.008), freezing=run("freezing", 0.006, eager=0.012))
+    assert best_words.cells(row(ranking, "freezing"))["seconds"] == "12.2 ms → 6.12 ms"
     alone = table(default=0.008, freezing=0.009, lite=0.009, bfloat16=run("bfloat16", 0.004, eager=0.008))
     assert best_words.cells(row(alone, "bfloat16"))["seconds"] == "4.08 ms"
 
@@ -254,34 +255,34 @@ def test_disturbed_runs_alone_have_a_table_but_no_winner_that_eager_could_beat()
     busy = (HostSample(1.0, 0.9, None, 0.1),) * 2
     slow, fast = (run(name, at, machine_states=busy) for name, at in (("default", 0.008), ("freezing", 0.004)))
     assert table(default=slow).winner.way.name == "eager"
-    found = table(default=slow, freezing=fast)
-    assert found.winner.way.name == "freezing" and "factor of 1.75" in best_words.conclusion(found)[-1]
+    ranking = table(default=slow, freezing=fast)
+    assert ranking.winner.way.name == "freezing" and "factor of 1.75" in best_words.conclusion(ranking)[-1]
 
 
 @pytest.mark.parametrize(
-    ("steps", "said"),
+    ("steps", "sentence"),
     [
         ([("lite", False), ("package", False)], "The time was up; not tried: mode lite, a package"),
         ([("freezing", True)], "The time was up; to be timed again: freezing"),
         ([("lite", False), ("freezing", True)], "The time was up; not tried: mode lite; to be timed again: freezing"),
     ],
 )
-def test_what_a_search_left_out_is_one_sentence(steps: list[tuple[str, bool]], said: str) -> None:
-    assert best_words.missing("The time was up", [(way(name), tried) for name, tried in steps]) == said
+def test_what_a_search_left_out_is_one_sentence(steps: list[tuple[str, bool]], sentence: str) -> None:
+    assert best_words.missing("The time was up", [(way(name), tried) for name, tried in steps]) == sentence
 
 
 def test_a_way_that_was_timed_and_is_out_says_why_there_is_no_answer() -> None:
     """Beside its speed-up the reason is not that nothing could be compared."""
     unknown = dataclasses.replace(ok_result(), parity=Parity("not comparable", None, "Eager is off by half."))
-    (said,) = best_words.conclusion(table(default=unknown))
-    assert said.startswith("There is no answer yet: default mode") and "could be compared" not in said
+    (sentence,) = best_words.conclusion(table(default=unknown))
+    assert sentence.startswith("There is no answer yet: default mode") and "could be compared" not in sentence
 
 
 @pytest.mark.parametrize(
-    ("ends", "said"),
+    ("ends", "text"),
     [((1.5, 1.8), "1.6× (1.50 to 1.80×)"), ((1.2, 13.0), "1.2 to 13×")],
     ids=["known", "known as a range only"],
 )
-def test_a_way_that_is_hardly_known_stands_as_its_range(ends: tuple[float, float], said: str) -> None:
+def test_a_way_that_is_hardly_known_stands_as_its_range(ends: tuple[float, float], text: str) -> None:
     speedup = Difference(math.sqrt(ends[0] * ends[1]), *ends, "faster")
-    assert best_words.cells(WayResult(way("freezing"), speedup=speedup))["speedup"] == said
+    assert best_words.cells(WayResult(way("freezing"), speedup=speedup))["speedup"] == text

@@ -50,15 +50,17 @@ def answering(answer_of: Callable[[str], Any], history: History | None = None) -
 
     def answer(spec: RunSpec, image: Path | None) -> RunResult | Exception:
         before[compiled_spec(spec)] += 1
-        given = answer_of(way_of(spec))
-        if isinstance(given, Exception):
-            return given
+        outcome = answer_of(way_of(spec))
+        if isinstance(outcome, Exception):
+            return outcome
         eager, first = measurement(0.010), before[compiled_spec(spec)] == 1
-        made = ok_result(id=f"run-{next(NUMBERS)}", spec=spec, eager=eager, control_times=eager, image=info_of(PICTURE))
+        result = ok_result(
+            id=f"run-{next(NUMBERS)}", spec=spec, eager=eager, control_times=eager, image=info_of(PICTURE)
+        )
         compilation = Compilation(5.0, "cold" if first or spec.freezing else "warm", 1)
-        made = dataclasses.replace(made, compilation=compilation, start_up=StartUp(4.5, 0.1))
-        changes = {"compiled": measurement(given)} if isinstance(given, float) else given
-        return dataclasses.replace(made, **changes)
+        result = dataclasses.replace(result, compilation=compilation, start_up=StartUp(4.5, 0.1))
+        changes = {"compiled": measurement(outcome)} if isinstance(outcome, float) else outcome
+        return dataclasses.replace(result, **changes)
 
     return FakeRunner(answer, history=history)
 
@@ -78,9 +80,9 @@ def searched(runner: FakeRunner, minutes: float = 60.0, **more: Any) -> Search:
 @pytest.fixture
 def clock(monkeypatch) -> SimpleNamespace:
     """The clock of a search, which a test moves."""
-    made = SimpleNamespace(now=1000.0, monotonic=lambda: made.now)
-    monkeypatch.setattr(best_way, "time", made)
-    return made
+    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(best_way, "time", clock)
+    return clock
 
 
 def test_every_way_is_tried_and_the_best_two_in_two_processes() -> None:
@@ -185,9 +187,9 @@ def test_a_disturbed_run_takes_nothing_away_from_a_quiet_one() -> None:
         before[name] += 1
         return busy if (name, before[name]) == ("freezing", 2) else seconds_of(name)
 
-    found = searched(answering(answer)).table()
-    assert before["freezing"] >= 2 and found.winner.way.name == "freezing"
-    assert not found.winner.result.oversubscribed
+    ranking = searched(answering(answer)).table()
+    assert before["freezing"] >= 2 and ranking.winner.way.name == "freezing"
+    assert not ranking.winner.result.oversubscribed
 
 
 def test_a_search_that_ends_early_knows_what_is_missing(clock: SimpleNamespace) -> None:
@@ -236,9 +238,9 @@ def test_a_search_ends_with_its_budget(clock: SimpleNamespace) -> None:
 
 
 def test_waiting_for_the_runs_of_other_visitors_is_not_counted(clock: SimpleNamespace) -> None:
-    def passing(seconds: float, given: Any) -> Any:
+    def passing(seconds: float, value: Any) -> Any:
         clock.now += seconds
-        return given
+        return value
 
     def ahead() -> Iterator[int]:
         yield passing(60.0, 1)

@@ -29,10 +29,10 @@ def specs(*checkpoints: str, **grid: Any) -> tuple[RunSpec, ...]:
 
 def test_a_grid_is_every_combination_once_in_order() -> None:
     axes = {"batch_sizes": (1, 4, 1), "modes": ["default", "lite"], "dtypes": ["float32", "bfloat16"]}
-    made = [(s.checkpoint, s.batch_size, s.mode, s.dtype) for s in specs("shapes-vit", "shapes-rtdetr", **axes)]
-    assert len(made) == len(set(made)) == 16
-    assert made[0] == ("shapes-vit", 1, "default", "float32")
-    assert [checkpoint for checkpoint, *_ in made] == ["shapes-vit"] * 8 + ["shapes-rtdetr"] * 8
+    settings = [(s.checkpoint, s.batch_size, s.mode, s.dtype) for s in specs("shapes-vit", "shapes-rtdetr", **axes)]
+    assert len(settings) == len(set(settings)) == 16
+    assert settings[0] == ("shapes-vit", 1, "default", "float32")
+    assert [checkpoint for checkpoint, *_ in settings] == ["shapes-vit"] * 8 + ["shapes-rtdetr"] * 8
     assert len(specs(*["shapes-vit"] * 1000, batch_sizes=[1] * 1000)) == 1
 
 
@@ -42,18 +42,19 @@ def test_the_presets_are_the_guides_table_and_the_bundled_checkpoints() -> None:
     assert {spec.batch_size for spec in guide} == {row.batch_size for row in published.guide_rows()}
     assert {spec.checkpoint for spec in guide if spec.text} == {"google/owlvit-base-patch32"}
     smoke = make_specs(PRESETS["smoke"])
-    assert [spec.checkpoint for spec in smoke] == [one.id for one in catalog.CHECKPOINTS if one.bundled]
+    bundled = [checkpoint.id for checkpoint in catalog.CHECKPOINTS if checkpoint.bundled]
+    assert [spec.checkpoint for spec in smoke] == bundled
 
 
 def test_a_setting_goes_to_the_checkpoints_that_use_it() -> None:
     shared = {"task": "object-detection", "prompt": "The", "tokens": "9", "text": "a cat"}
-    made = specs("shapes-vit", "shapes-gemma", "google/owlvit-base-patch32", "somebody/detector", **shared)
-    assert [(spec.prompt, spec.tokens, spec.text) for spec in made[:3]] == [
+    grid_specs = specs("shapes-vit", "shapes-gemma", "google/owlvit-base-patch32", "somebody/detector", **shared)
+    assert [(spec.prompt, spec.tokens, spec.text) for spec in grid_specs[:3]] == [
         ("", 64, ()),
         ("The", 9, ()),
         ("", 64, ("a cat",)),
     ]
-    assert [made[0].task, made[3].task] == ["image-classification", "object-detection"]
+    assert [grid_specs[0].task, grid_specs[3].task] == ["image-classification", "object-detection"]
 
 
 @pytest.mark.parametrize(
@@ -80,14 +81,14 @@ def stored(picture: Path = PICTURE, **changes: Any) -> RunResult:
 
 
 def cell(results: Sequence[RunResult], spec: RunSpec = SPEC, machine: HostInfo = MACHINE, **more: Any) -> GridRun:
-    (made,) = make_cells([spec], results, machine, PICTURE, **more)
-    return made
+    (grid_cell,) = make_cells([spec], results, machine, PICTURE, **more)
+    return grid_cell
 
 
 def test_the_newest_stored_result_answers_for_a_cell() -> None:
     results = [stored(id="new"), stored(id="old")]
-    found = cell(results, SPEC.on("auto"))
-    assert found.stored and found.result == results[0]
+    grid_cell = cell(results, SPEC.on("auto"))
+    assert grid_cell.stored and grid_cell.result == results[0]
     assert not cell(results, fresh=True).done
 
 
@@ -137,13 +138,13 @@ def test_a_folder_that_was_written_to_since_is_run_again(seconds: int, done: boo
 
 def repeat(repeats: int, **changes: Any) -> RunResult:
     """A stored run after `repeats` - 1 others."""
-    one = ProcessResult("", {"call": ProcessFigure(0.002, 0.001, Interval(2.0, 1.9, 2.1))})
-    before = tuple(dataclasses.replace(one, id=f"run-{number}") for number in range(1, repeats))
+    process = ProcessResult("", {"call": ProcessFigure(0.002, 0.001, Interval(2.0, 1.9, 2.1))})
+    before = tuple(dataclasses.replace(process, id=f"run-{number}") for number in range(1, repeats))
     return stored(id=f"run-{repeats}", spec=dataclasses.replace(SPEC, repeats=repeats), earlier=before, **changes)
 
 
 @pytest.mark.parametrize(
-    ("result", "asked", "done"),
+    ("result", "repeats", "done"),
     [
         pytest.param(repeat(2), 3, False, id="too few"),
         pytest.param(repeat(3), 3, True, id="all"),
@@ -151,5 +152,5 @@ def repeat(repeats: int, **changes: Any) -> RunResult:
         pytest.param(repeat(1, status="out_of_memory"), 3, True, id="failed for good"),
     ],
 )
-def test_a_cell_with_repeats_is_done_when_as_many_are_stored(result: RunResult, asked: int, done: bool) -> None:
-    assert cell([result], dataclasses.replace(SPEC, repeats=asked)).done is done
+def test_a_cell_with_repeats_is_done_when_as_many_are_stored(result: RunResult, repeats: int, done: bool) -> None:
+    assert cell([result], dataclasses.replace(SPEC, repeats=repeats)).done is done

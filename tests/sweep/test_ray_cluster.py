@@ -36,22 +36,22 @@ def connection(tmp_path_factory) -> Iterator[tuple[Any, Path]]:
         patch.setenv("QUICK_HOLD", str(log.with_name("hold")))
         patch.setenv("PYTHONPATH", str(ROOT))
         patch.setenv("RAY_health_check_period_ms", "500")
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
         try:
-            with ray_cluster.connect(made.address):
-                yield made, log
+            with ray_cluster.connect(cluster.address):
+                yield cluster, log
         finally:
-            made.shutdown()
+            cluster.shutdown()
 
 
 @pytest.fixture
 def two_nodes(connection: tuple[Any, Path]) -> tuple[Any, Path]:
     """The cluster with two nodes, each a raylet of its own, and no notes yet."""
-    made, log = connection
+    cluster, log = connection
     log.unlink(missing_ok=True)
-    if not made.worker_nodes:
-        made.add_node(num_cpus=1)
-    made.wait_for_nodes()
+    if not cluster.worker_nodes:
+        cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
     return connection
 
 
@@ -62,8 +62,8 @@ def wait_for_lines(log: Path, count: int) -> None:
 
 @needs_ray
 def test_the_cells_of_a_lost_node_are_run_again(two_nodes: Any, history: History) -> None:
-    made, log = two_nodes
-    (second,) = made.worker_nodes
+    cluster, log = two_nodes
+    (second,) = cluster.worker_nodes
     machines = ray_cluster.machines([], QUICK)
     specs = make_specs({"checkpoints": "shapes-vit", "batch_sizes": list(range(4, 7))})
     grid = ray_cluster.make_cells(specs, machines, [], PICTURE, fresh=False)
@@ -72,13 +72,13 @@ def test_the_cells_of_a_lost_node_are_run_again(two_nodes: Any, history: History
 
     def lose_the_second() -> None:
         wait_for_lines(log, 2)
-        made.remove_node(second, allow_graceful=False)
+        cluster.remove_node(second, allow_graceful=False)
         hold.unlink()
 
     threading.Thread(target=lose_the_second, daemon=True).start()
-    done = list(ray_cluster.run_cells(grid, history, PICTURE, threading.Event(), QUICK))
-    assert sorted(event.place for event in done) == list(range(3))
-    assert {event.cell.value for event in done} == {"2.0×"}
+    events = list(ray_cluster.run_cells(grid, history, PICTURE, threading.Event(), QUICK))
+    assert sorted(event.place for event in events) == list(range(3))
+    assert {event.cell.value for event in events} == {"2.0×"}
     assert Counter(result.spec.batch_size for result in history.all()) == Counter(range(4, 7))
     assert len(log.read_text().splitlines()) == 4  # the lost cell twice
     again = ray_cluster.make_cells(specs, machines, history.all(), PICTURE, fresh=False)
@@ -91,12 +91,12 @@ def test_failures_are_values_until_a_cancel(two_nodes: Any, tmp_path) -> None:
     (tmp_path / "file").touch()
     refusing = History(tmp_path / "file" / "history.sqlite3")
     cells = [GridRun(spec) for spec in make_specs({"checkpoints": "shapes-vit", "batch_sizes": [103, 104, 1, 4, 5]})]
-    done = {}
+    cells_by_place = {}
     for event in ray_cluster.run_cells(cells[:3], refusing, PICTURE, threading.Event(), QUICK):
-        done[event.place] = event.cell
-    assert done[0].value.startswith("crashed: ")
-    assert done[1].value == "refused: This one is not to be had."
-    assert done[2].value == "2.0×" and "This result was not stored" in done[2].result.warnings[-1]
+        cells_by_place[event.place] = event.cell
+    assert cells_by_place[0].value.startswith("crashed: ")
+    assert cells_by_place[1].value == "refused: This one is not to be had."
+    assert cells_by_place[2].value == "2.0×" and "This result was not stored" in cells_by_place[2].result.warnings[-1]
 
     cancel, hold = threading.Event(), log.with_name("hold")
     hold.touch()  # neither of the others is answered
@@ -119,7 +119,7 @@ def test_a_type_of_gpu_without_a_node_is_refused(two_nodes: Any, monkeypatch) ->
 
 def test_a_cell_leaves_no_worker_on_its_node(monkeypatch) -> None:
     fake = FakeRunner(lambda spec, image: ok_result(spec=spec))
-    monkeypatch.setattr(ray_cluster, "Runner", lambda *given, **named: fake)
+    monkeypatch.setattr(ray_cluster, "Runner", lambda *_, **named: fake)
     assert ray_cluster._run(ok_result().spec, "a.png", b"", QUICK).status == "ok" and fake.closed
 
 

@@ -32,9 +32,9 @@ def test_a_second_sweep_runs_only_what_has_no_final_value(history: History, tmp_
     monkeypatch.setenv("QUICK_LOG", str(log))
     specs = make_specs({"checkpoints": "shapes-vit", "batch_sizes": [101, 102, 103, 104, 1]})
     runner = quick_runner(history)
-    done = finished(make_cells(specs, [], MACHINE, PICTURE), runner)
+    events = finished(make_cells(specs, [], MACHINE, PICTURE), runner)
     begin = ("OOM", "compile failed: It went wrong", "crashed: ", "refused: This one is not to be had.", "2.0×")
-    assert all(done[place].value.startswith(text) for place, text in enumerate(begin))
+    assert all(events[place].value.startswith(text) for place, text in enumerate(begin))
     assert len(history.all()) == 4  # a refusal is no run
     finished(make_cells(specs, history.all(), MACHINE, PICTURE), runner)
     counts = Counter(line.split()[1] for line in log.read_text().splitlines())

@@ -42,5 +42,5 @@ def test_the_masks_of_several_segments_of_one_label_are_compared_together() -> N
     ids=["equal", "moved", "damaged"],
 )
 def test_a_user_sees_masks_that_moved(other: Predictions, words: str) -> None:
-    found = difference(seen(5), other)
-    assert found.startswith(words) and bool(found) == bool(words)
+    sentence = difference(seen(5), other)
+    assert sentence.startswith(words) and bool(sentence) == bool(words)

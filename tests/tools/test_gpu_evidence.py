@@ -35,14 +35,14 @@ def book_of(folder: Path, *records: dict[str, Any]) -> Book:
 
 
 def test_the_quick_mode_goes_on_where_it_was_broken_off(tmp_path, capsys, monkeypatch) -> None:
-    asked = [str(tmp_path), "--quick", "--checkpoints", "shapes-vit", "--steps"]
-    command = [sys.executable, "-m", "tools.gpu_evidence", *asked, "table"]
+    options = [str(tmp_path), "--quick", "--checkpoints", "shapes-vit", "--steps"]
+    command = [sys.executable, "-m", "tools.gpu_evidence", *options, "table"]
     usual = os.environ | {"TORCHINDUCTOR_CACHE_DIR": cache_dir()}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=540, env=usual)
-    assert done.returncode == 0 and "complete" in done.stdout, done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, timeout=540, env=usual)
+    assert process.returncode == 0 and "complete" in process.stdout, process.stderr
     before = (tmp_path / "cells.jsonl.gz").read_bytes()
     monkeypatch.setattr(gpu_evidence, "_end_after", lambda seconds: None)  # it would take this process's signals
-    assert gpu_evidence.main([*asked, "machine,table"]) == 0
+    assert gpu_evidence.main([*options, "machine,table"]) == 0
     assert capsys.readouterr().out.endswith("complete\n")
     assert (tmp_path / "cells.jsonl.gz").read_bytes().startswith(before)
     lines = list(csv.DictReader((tmp_path / "cells.csv").read_text().splitlines()))
@@ -50,7 +50,7 @@ def test_the_quick_mode_goes_on_where_it_was_broken_off(tmp_path, capsys, monkey
     for line in lines:
         assert (line["status"], line["graphs"], line["parity"]) == ("ok", "1", "match")
         assert float(line["eager_kernels"]) > float(line["compiled_kernels"]) > 0
-    results = [evidence_tables.result_of(one) for one in Book(tmp_path / "cells.jsonl.gz").of("table")]
+    results = [evidence_tables.result_of(record) for record in Book(tmp_path / "cells.jsonl.gz").of("table")]
     assert results[0].eager.wall_seconds == results[1].eager.wall_seconds  # one eager serves both
     assert results[0].compiled.wall_seconds != results[1].compiled.wall_seconds
     for compilation in (result.compilation for result in results):
@@ -96,8 +96,8 @@ def test_a_mode_that_fails_leaves_the_other_alone(step: str, failing: str, modes
             raise torch.OutOfMemoryError("too large")
 
     monkeypatch.setattr(gpu_cells.ModeRun, step, fail)
-    found = {result.spec.mode: result.status for result in modes.measure()}
-    assert found.pop(failing) == "out_of_memory" and list(found.values()) == ["ok"]
+    statuses = {result.spec.mode: result.status for result in modes.measure()}
+    assert statuses.pop(failing) == "out_of_memory" and list(statuses.values()) == ["ok"]
 
 
 def test_a_model_that_does_not_load_fails_in_all_modes(modes, monkeypatch) -> None:
@@ -134,8 +134,8 @@ def test_groups_are_timed_in_turns_once_all_are_ready(tmp_path, monkeypatch) -> 
     spec = RunSpec("shapes-vit", "image-classification", device="cpu")
     groups = [Group("table 1", (spec,), number) for number in range(5)]
     records = list(gpu_cells.run_wave(groups, gpu_evidence.PICTURE, tmp_path / "noise"))
-    found = [record["result"]["status"] for record in records]
-    assert found == ["timed_out", "crashed", "timed_out", "ok", "ok"]
+    statuses = [record["result"]["status"] for record in records]
+    assert statuses == ["timed_out", "crashed", "timed_out", "ok", "ok"]
     assert "1.0 s" in records[0]["result"]["failure"]["message"]
     lines = (tmp_path / "diary").read_text().splitlines()
     assert sorted(lines[:3]) == ["ready 2", "ready 3", "ready 4"]
@@ -201,7 +201,7 @@ def test_the_table_fits_into_a_call(lease: SimpleNamespace, tmp_path) -> None:
     book = book_of(tmp_path)
     cells = list(gpu_evidence._measure(TABLE, book, tmp_path, lambda: 500 - lease.now))
     assert (len(TABLE), len(cells), len(book.records)) == (36, 72, 72)
-    assert {one["result"]["status"] for one in cells} == {"ok"} and lease.now < 500
+    assert {record["result"]["status"] for record in cells} == {"ok"} and lease.now < 500
 
 
 @pytest.mark.parametrize("end", [90.0, 190.0, 250.0])
@@ -222,7 +222,7 @@ def test_what_is_ready_is_timed_before_the_call_ends(lease: SimpleNamespace, tmp
     with pytest.raises(gpu_evidence.TimeUp):
         list(gpu_evidence._measure(TABLE, book, tmp_path, lambda: 170 - lease.now))
     assert 0 < len(book.records) < 32 and lease.now <= 170
-    assert {one["result"]["status"] for one in book.records.values()} == {"ok"}
+    assert {record["result"]["status"] for record in book.records.values()} == {"ok"}
 
 
 def test_the_compile_cache_goes_from_call_to_call(tmp_path, monkeypatch) -> None:
@@ -258,10 +258,10 @@ def test_the_tables_are_made_of_the_evidence(tmp_path) -> None:
     assert [row.repeats for row in published.read_measured(rows)] == [1, 1, 2]
     assert rows == tmp_path / "assets" / "measured" / "t4.csv"
     assert {row.commit for row in published.read_measured(rows)} == {"abc"}
-    told = table.read_text()
-    assert "| 1 | geometric mean of 4 | 1.59× over 3 |" in told
-    assert "| 1 | b/fast | 4.0" in told and "| 1 | d | crashed |" in told
-    assert "[t4.csv](../../assets/measured/t4.csv)" in told and "commit abc" in told
-    (text,) = [line.split(" | ") for line in told.splitlines() if line.startswith("| shapes-gemma")]
+    page = table.read_text()
+    assert "| 1 | geometric mean of 4 | 1.59× over 3 |" in page
+    assert "| 1 | b/fast | 4.0" in page and "| 1 | d | crashed |" in page
+    assert "[t4.csv](../../assets/measured/t4.csv)" in page and "commit abc" in page
+    (text,) = [line.split(" | ") for line in page.splitlines() if line.startswith("| shapes-gemma")]
     assert text[1:4] == ["default", "float32", "2.04 ms → 1.02 ms"]
     assert text[5:8] == ["8.16 ms → 5.10 ms", "14.3 ms → 8.15 ms", "match"]

@@ -20,11 +20,12 @@ def test_the_text_model_answers_in_the_words_of_its_grammar() -> None:
     tokenizer = AutoTokenizer.from_pretrained(CHECKPOINTS / NAME)
     model = AutoModelForCausalLM.from_pretrained(CHECKPOINTS / NAME).eval()
     fresh = [captions.describe(seed) for seed in range(TEST_SEED, TEST_SEED + 60)]
-    asked = [captions.ask(one.things[0], "colour") for one in fresh]
-    texts = [f"{one.sentences[0]} {question}" for one, (question, _) in zip(fresh, asked, strict=True)]
-    given = tokenizer(texts, return_tensors="pt", padding=True)
+    questions = [captions.ask(description.things[0], "colour") for description in fresh]
+    firsts = [description.sentences[0] for description in fresh]
+    texts = [f"{first} {question}" for first, (question, _) in zip(firsts, questions, strict=True)]
+    inputs = tokenizer(texts, return_tensors="pt", padding=True)
     with torch.no_grad():
-        written = model.generate(**given, do_sample=False, max_new_tokens=12)
-    said = tokenizer.batch_decode(written[:, given.input_ids.shape[1] :])
-    right = [text.startswith(f" {answer}") for text, (_, answer) in zip(said, asked, strict=True)]
+        written = model.generate(**inputs, do_sample=False, max_new_tokens=12)
+    answers = tokenizer.batch_decode(written[:, inputs.input_ids.shape[1] :])
+    right = [text.startswith(f" {answer}") for text, (_, answer) in zip(answers, questions, strict=True)]
     assert sum(right) >= 0.95 * len(right)

@@ -33,10 +33,10 @@ from demo.ui.tabs import form
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[Client, list[tuple[RunSpec, Path]]]]:
     """Yields a client of the page, and the calls of its fake runner so far."""
-    asked: list[tuple[RunSpec, Path]] = []
+    runs: list[tuple[RunSpec, Path]] = []
 
     def answer(spec: RunSpec, image: Path) -> RunResult | Exception:
-        asked.append((spec, image))
+        runs.append((spec, image))
         if spec.batch_size == 13:
             return BadInput("Batch size 13 is unlucky. Choose another one.")
         if spec.batch_size == 14:
@@ -48,13 +48,13 @@ def served() -> Iterator[tuple[Client, list[tuple[RunSpec, Path]]]]:
         history.append(result)
     with_mcp = importlib.util.find_spec("mcp") is not None
     with serving(Page(FakeRunner(answer), history=history), mcp_server=with_mcp) as address:
-        yield Client(address, verbose=False), asked
+        yield Client(address, verbose=False), runs
 
 
 def test_the_default_run_answers_with_the_documented_json(served: Any) -> None:
-    client, asked = served
+    client, runs = served
     answer = client.predict(api_name="/benchmark")
-    spec, image = asked[-1]
+    spec, image = runs[-1]
     assert from_json(answer) == ok_result(spec=spec)
     assert answer["speedup"]["verdict"] == "faster" and answer["summary"].startswith("shapes-vit on ")
     assert answer["eager"]["median_ms"] == pytest.approx(2.04)
@@ -68,20 +68,20 @@ def test_a_flat_row_rests_on_all_repeats(served: Any) -> None:
 
 
 def test_options_of_each_kind_reach_the_run(served: Any) -> None:
-    client, asked = served
+    client, runs = served
     owl = ("google/owlvit-base-patch32", "object-detection")
     options = {"batch_size": 4, "mode": "max-autotune", "fullgraph": True, "weights": "random", "iterations": 30}
     picture = form.photographs()[0]
     client.predict(*owl, image=handle_file(str(picture)), text="a lion, a tree", **options, api_name="/benchmark")
-    spec, image = asked[-1]
+    spec, image = runs[-1]
     assert spec == RunSpec(*owl, text=("a lion", "a tree"), **options)
     assert image.read_bytes() == picture.read_bytes()
 
 
 def test_a_prompt_runs_without_a_picture(served: Any) -> None:
-    client, asked = served
+    client, runs = served
     client.predict(checkpoint="shapes-gemma", prompt="A ring", tokens=8, api_name="/benchmark")
-    assert asked[-1] == (RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)
+    assert runs[-1] == (RunSpec("shapes-gemma", "text-generation", prompt="A ring", tokens=8), None)
 
 
 @pytest.mark.parametrize(
@@ -120,13 +120,13 @@ def test_a_refusal_is_a_sentence(endpoint: str, arguments: dict[str, Any], sente
 
 
 def test_a_search_answers_with_its_table(served: Any) -> None:
-    client, asked = served
-    before = len(asked)
-    found = client.predict(batch_size=2, minutes=1, api_name="/best")
-    assert found["complete"] and {(spec.batch_size, spec.dtype) for spec, _ in asked[before:]} == {(2, "float32")}
-    rows = {row["way"]: row for row in found["rows"]}
+    client, runs = served
+    before = len(runs)
+    table = client.predict(batch_size=2, minutes=1, api_name="/best")
+    assert table["complete"] and {(spec.batch_size, spec.dtype) for spec, _ in runs[before:]} == {(2, "float32")}
+    rows = {row["way"]: row for row in table["rows"]}
     assert {"eager", "default", "freezing", "package", "layers"} <= rows.keys()
-    assert found["winner"] == "default" and "freezing" in found["equals"]  # all are equally fast: the simplest
+    assert table["winner"] == "default" and "freezing" in table["equals"]  # all are equally fast: the simplest
     assert rows["default"]["speedup"]["ratio"] == pytest.approx(2.0, abs=0.01) and rows["eager"]["rank"] > 1
 
 
@@ -135,10 +135,10 @@ def test_stored_runs_are_listed_as_rows_or_whole(served: Any) -> None:
     rows = client.predict(api_name="/history")
     assert [row["started_at"] for row in rows] == sorted((row["started_at"] for row in rows), reverse=True)
     assert (len(rows), len(client.predict(limit=1, api_name="/history"))) == (3, 1)
-    (one,) = client.predict(id=ok_result().id, api_name="/history")
-    assert from_json(one) == ok_result()
+    (result,) = client.predict(id=ok_result().id, api_name="/history")
+    assert from_json(result) == ok_result()
     (same,) = client.predict(search=ok_result().id, whole=True, api_name="/history")
-    assert same == one
+    assert same == result
 
 
 @pytest.mark.parametrize("endpoint", ["/benchmark", "/history"])
@@ -171,7 +171,7 @@ def call_tool(served: Any, tool: str = "", **arguments: Any) -> Any:
             await client.initialize()
             if tool:
                 return await client.call_tool(tool, arguments)
-            return {found.name: found for found in (await client.list_tools()).tools}
+            return {entry.name: entry for entry in (await client.list_tools()).tools}
 
     return asyncio.run(call())
 
@@ -200,11 +200,11 @@ def test_a_tool_runs_on_a_picture_that_is_a_data_url(served: Any) -> None:
 FILE = {"meta": {"_type": "gradio.FileData"}}
 
 
-@pytest.mark.parametrize("given", ["path", "address"])
-def test_a_tool_runs_on_an_uploaded_picture(given: str, served: Any) -> None:
+@pytest.mark.parametrize("source", ["path", "address"])
+def test_a_tool_runs_on_an_uploaded_picture(source: str, served: Any) -> None:
     picture, address = form.photographs()[0], f"{served[0].src}gradio_api/"
     (path,) = httpx.post(f"{address}upload", files={"files": picture.open("rb")}).json()
-    image = {"path": path, "address": f"{address}file={path}"}[given]
+    image = {"path": path, "address": f"{address}file={path}"}[source]
     answer = call_tool(served, "benchmark", image=image)
     assert not answer.isError, answer.content[0].text
     assert served[1][-1][1].read_bytes() == picture.read_bytes()

@@ -167,7 +167,7 @@ def test_the_next_start_removes_the_pictures_of_a_killed_app(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "space", "name", "left"),
+    ("setting", "space", "name", "left"),
     [
         (None, "", "127.0.0.1", None),
         (None, "a/b", "0.0.0.0", None),
@@ -177,11 +177,11 @@ def test_the_next_start_removes_the_pictures_of_a_killed_app(tmp_path) -> None:
         ("::", "a/b", "[::]", None),
     ],
 )
-def test_an_ipv6_address_gets_brackets(given: Any, space: str, name: str, left: Any, monkeypatch) -> None:
+def test_an_ipv6_address_gets_brackets(setting: Any, space: str, name: str, left: Any, monkeypatch) -> None:
     monkeypatch.setenv("SPACE_ID", space)
     monkeypatch.delenv("GRADIO_SERVER_NAME", raising=False)
-    if given:
-        monkeypatch.setenv("GRADIO_SERVER_NAME", given)
+    if setting:
+        monkeypatch.setenv("GRADIO_SERVER_NAME", setting)
     assert name_to_listen_to() == name
     assert os.environ.get("GRADIO_SERVER_NAME") == left
 

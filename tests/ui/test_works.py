@@ -141,5 +141,5 @@ def test_only_the_newest_pages_follow_a_run() -> None:
 
 
 def test_each_new_visitor_has_an_id() -> None:
-    one, two = visitor_name(None, "page 1"), visitor_name(None, "page 2")
-    assert one != two and visitor_name(one, "page 2") == one
+    first, second = visitor_name(None, "page 1"), visitor_name(None, "page 2")
+    assert first != second and visitor_name(first, "page 2") == first

@@ -25,11 +25,11 @@ runpy.run_path("app.py", run_name="__main__")
 
 
 def test_the_app_reports_its_function_and_serves_the_page(tmp_path) -> None:
-    asked: list[str] = []
+    paths: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked.append(self.path.partition("?")[0])
+            paths.append(self.path.partition("?")[0])
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.end_headers()
@@ -53,7 +53,7 @@ def test_the_app_reports_its_function_and_serves_the_page(tmp_path) -> None:
             while "Find out at" not in printed[-1] and (line := app.stdout.readline()):
                 printed.append(line)
             try:
-                assert asked == ["/startup-report"], printed
+                assert paths == ["/startup-report"], printed
                 with urllib.request.urlopen(printed[-1].split()[-1], timeout=30) as answer:
                     assert "Worth compiling?" in answer.read().decode()
             finally:

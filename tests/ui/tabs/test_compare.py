@@ -24,7 +24,7 @@ def cells_of(runs: list[RunResult]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("times", "said"),
+    ("times", "sentence"),
     [
         ([0.001, 0.00107], "Whether A or B is faster is not known."),
         ([0.001, 0.00109], "A is 1.1 times as fast as B."),
@@ -32,11 +32,11 @@ def cells_of(runs: list[RunResult]) -> list[list[str]]:
     ],
     ids=["within", "beyond", "three pairs"],
 )
-def test_a_winner_is_ahead_by_more_than_the_noise(times: list[float], said: str) -> None:
+def test_a_winner_is_ahead_by_more_than_the_noise(times: list[float], sentence: str) -> None:
     """The noise is 7.9 % of a quotient of two runs. Bonferroni's correction makes it 9.7 % for three pairs."""
     runs = [run(str(place), time, threads=place) for place, time in enumerate(times, 1)]
     spread = Spread("assumed", 0.025, 10.0)
-    assert said in compare.conclusion([Report(dataclasses.replace(one, spread=spread)) for one in runs])
+    assert sentence in compare.conclusion([Report(dataclasses.replace(result, spread=spread)) for result in runs])
 
 
 def test_each_run_is_compared_with_the_fastest() -> None:
@@ -60,9 +60,9 @@ def test_runs_with_taken_cores_are_judged_once() -> None:
     """3.0 times as fast as the other, in both runs beside a busy program: the factor 1.75 leaves a gain of 1.7."""
     busy = (HostSample(0.5, 0.9, None, 0.1), HostSample(1.0, 0.9, None, 0.1))
     pair = [dataclasses.replace(run(name, time), machine_states=busy) for name, time in (("a", 0.0015), ("b", 0.0005))]
-    assert [one.speedup.verdict for one in pair] == ["unsure", "faster"]
-    said = compare.conclusion(list(map(Report, pair)))
-    assert "B is 1.7 to 5.3 times as fast" in said and "factor of 1.75" in said
+    assert [result.speedup.verdict for result in pair] == ["unsure", "faster"]
+    conclusion = compare.conclusion(list(map(Report, pair)))
+    assert "B is 1.7 to 5.3 times as fast" in conclusion and "factor of 1.75" in conclusion
     assert "1.75" not in compare.conclusion([Report(run("a", 0.001))] * 2)
 
 
@@ -70,7 +70,7 @@ TEXT = text_result(compiled=measurement(0.0015))
 
 
 @pytest.mark.parametrize(
-    ("one", "changes", "named"),
+    ("result", "changes", "named"),
     [
         (run("a", 0.0015), {"freezing": True}, True),
         (run("a", 0.0015), {"batch_size": 4}, False),
@@ -79,15 +79,15 @@ TEXT = text_result(compiled=measurement(0.0015))
     ],
     ids=["freezing", "batch size", "checkpoint", "prompt"],
 )
-def test_runs_of_different_work_have_no_winner(one: RunResult, changes: dict[str, Any], named: bool) -> None:
-    other = dataclasses.replace(one, compiled=measurement(0.001), spec=dataclasses.replace(one.spec, **changes))
-    assert ("times as fast" in compare.conclusion([Report(one), Report(other)])) is named
+def test_runs_of_different_work_have_no_winner(result: RunResult, changes: dict[str, Any], named: bool) -> None:
+    faster = dataclasses.replace(result, compiled=measurement(0.001), spec=dataclasses.replace(result.spec, **changes))
+    assert ("times as fast" in compare.conclusion([Report(result), Report(faster)])) is named
 
 
 def test_a_row_holds_the_value_of_each_run() -> None:
     costs = (Compilation(10.0, "cold", 1), Compilation(9.0, "off", 1), Compilation(8.0, "cold", 1, partly=True))
     runs = [run(str(place), 0.002 / (place + 1), freezing=place > 0) for place in range(3)]
-    runs = [dataclasses.replace(one, compilation=cost) for one, cost in zip(runs, costs, strict=True)]
+    runs = [dataclasses.replace(result, compilation=cost) for result, cost in zip(runs, costs, strict=True)]
     rows = {name: cells for name, *cells in cells_of(runs)}
     assert rows["Freezing"] == ["off", "on", "on"] and "Threads" not in rows
     assert rows["Compiled latency"] == ["2.04 ms", "1.02 ms", "0.68 ms"]
@@ -112,7 +112,7 @@ def test_a_run_without_an_answer_has_dashes(failed: RunResult, place: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "sentence"),
     [
         (run("b", 0.001), "Same settings on the same machine each time."),
         (run("b", 0.001, freezing=True, batch_size=2), "They differ in: batch size, freezing."),
@@ -120,5 +120,5 @@ def test_a_run_without_an_answer_has_dashes(failed: RunResult, place: int) -> No
     ],
     ids=["none", "two", "only some tasks have the other settings"],
 )
-def test_the_settings_in_which_runs_differ_are_named(other: RunResult, said: str) -> None:
-    assert said in compare.conclusion([Report(ok_result()), Report(other)])
+def test_the_settings_in_which_runs_differ_are_named(other: RunResult, sentence: str) -> None:
+    assert sentence in compare.conclusion([Report(ok_result()), Report(other)])

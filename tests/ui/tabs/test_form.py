@@ -69,8 +69,8 @@ OWL = "google/owlvit-base-patch32"
 )
 def test_values_of_hidden_fields_are_left_out(values: dict[str, Any], spec: RunSpec, page: Page) -> None:
     fields = field_values(page, text="a cat, a dog", prompt="A ring", tokens=8, channels_last=True)
-    asked, image = form.spec_and_picture(fields | values)
-    assert asked == spec and (image is None) is (spec.task == "text-generation")
+    filled_spec, image = form.spec_and_picture(fields | values)
+    assert filled_spec == spec and (image is None) is (spec.task == "text-generation")
 
 
 def test_a_stored_run_of_this_machine_narrows_the_forecast(history: History) -> None:

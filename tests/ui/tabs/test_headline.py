@@ -40,7 +40,7 @@ def test_each_template_escapes_texts() -> None:
 def test_the_most_important_caveat_stands_beside_the_answer() -> None:
     caveats = (Caveat("random_weights"), Caveat("breaks", {"breaks": 2, "graphs": 3}), Caveat("compiles_itself"))
     html = headline(Report(ok_result(caveats=caveats)))
-    assert str(caveats[2]) in html and not any(str(one) in html for one in caveats[:2])
+    assert str(caveats[2]) in html and not any(str(caveat) in html for caveat in caveats[:2])
     assert not re.search(r">\s*\n\s*<", html)  # a browser would show a space
 
 
@@ -103,9 +103,9 @@ SECONDS = {"eager_seconds": 0.012, "compiled_seconds": 0.006}
 
 
 def timed(**changes: Any) -> Progress:
-    known = {"speedup": Interval(2.0, 1.9, 2.1), **SECONDS}
+    fields = {"speedup": Interval(2.0, 1.9, 2.1), **SECONDS}
     return Progress(
-        **({"phase": "time", "fraction": 0.7, "elapsed_seconds": 5.0, "remaining_seconds": 2.0} | known | changes)
+        **({"phase": "time", "fraction": 0.7, "elapsed_seconds": 5.0, "remaining_seconds": 2.0} | fields | changes)
     )
 
 
@@ -131,6 +131,6 @@ def test_a_code_of_a_worker_has_words() -> None:
 
 def test_the_strip_keeps_its_elements_so_that_lines_grow_instead_of_jumping() -> None:
     late, second = timed(phase="check", racing_seconds=7.0, first_seconds=3.0), timed(repeat=2, repeats=3)
-    strips = [progress_strip(one, SPEC) for one in (timed(), second, late)]
-    assert ["Run 2 of 3" in one for one in strips] == [False, True, False]
-    assert len({tuple(re.findall(r"<(\w+)", one)) for one in strips}) == 1
+    strips = [progress_strip(progress, SPEC) for progress in (timed(), second, late)]
+    assert ["Run 2 of 3" in strip for strip in strips] == [False, True, False]
+    assert len({tuple(re.findall(r"<(\w+)", strip)) for strip in strips}) == 1

@@ -70,8 +70,8 @@ def test_a_link_fills_the_form(page: Page) -> None:
     values = {name: filled[field].get("value") for name, field in inputs.items() if field in filled}
     unchanged = field_values(page)
     spec, _ = form.spec_and_picture(unchanged | {name: value for name, value in values.items() if value is not None})
-    asked = {"batch_size": 4, "mode": "reduce-overhead", "fullgraph": True, "max_seconds": 9.0}
-    assert spec == RunSpec("facebook/detr-resnet-50", "object-detection", **asked)
+    options = {"batch_size": 4, "mode": "reduce-overhead", "fullgraph": True, "max_seconds": 9.0}
+    assert spec == RunSpec("facebook/detr-resnet-50", "object-detection", **options)
     assert (values["iterations"], values["threads"], values["max_seconds"]) == ("", "", "9.0")
     assert Path(filled[page.run_tab.form.inputs["image"]]).name == "lion.jpg"  # which suits the model
 

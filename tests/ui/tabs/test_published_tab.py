@@ -40,10 +40,10 @@ def column(table: dict[str, Any], name: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"gpu": "T4", "batch_size": "16"}, {"task": "object-detection"}], ids=["first", "T4", "a task"]
+    "filters", [{}, {"gpu": "T4", "batch_size": "16"}, {"task": "object-detection"}], ids=["first", "T4", "a task"]
 )
-def test_the_charts_show_the_rows_of_the_table(asked: dict[str, str], page: Page) -> None:
-    now = view(page, **asked)
+def test_the_charts_show_the_rows_of_the_table(filters: dict[str, str], page: Page) -> None:
+    now = view(page, **filters)
     chart = now["durations"]["value"]
     scale = 1e-3 if chart.layout.title.text.endswith(", s</b>") else 1
     for name, bars in (("Eager, ms", chart.data[0].x[::2]), ("Compiled, ms", chart.data[0].x[1::2])):
@@ -89,14 +89,14 @@ def test_a_row_that_ships_asks_for_what_it_measured(row: published.PublishedRow)
 def test_a_row_that_this_page_cannot_run_says_why(own: Path, page: Page, monkeypatch, changes: dict[str, str]) -> None:
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(batch=4, hub_ids=False))
     measured_tables.write(own / "a.csv", changes)
-    query, said = press_row(page, page.published_tab.table, published.measured_rows(), place=(0, 1))
-    assert query == "" and "This row cannot be run here" in said
+    query, notice = press_row(page, page.published_tab.table, published.measured_rows(), place=(0, 1))
+    assert query == "" and "This row cannot be run here" in notice
 
 
 def test_a_row_fills_the_form(page: Page) -> None:
     rows = published.guide_rows()
-    query, said = press_row(page, page.published_tab.table, rows, place=(3, 1))
-    assert query == published_tab.query_of(rows[3]) and said == gr.skip()
+    query, notice = press_row(page, page.published_tab.table, rows, place=(3, 1))
+    assert query == published_tab.query_of(rows[3]) and notice == gr.skip()
 
 
 def test_a_choice_that_its_list_lacks_becomes_all(page: Page) -> None:

@@ -161,7 +161,7 @@ def test_repeat_runs_a_stored_spec_with_its_picture(history: History) -> None:
     assert runner.runs == [dataclasses.replace(first.spec, repeats=1)]
     assert runner.pictures[0].read_bytes() == SCENE.read_bytes()
     assert "from 2 processes" in stage_of(page, last) and 'class="process"' in stage_of(page, last)
-    assert ['class="within"' in stage_of(page, one) for one in (shown, last)] == [True, False]
+    assert ['class="within"' in stage_of(page, update) for update in (shown, last)] == [True, False]
 
 
 def test_a_picture_that_is_gone_is_taken_from_the_form(tmp_path, history: History) -> None:
@@ -246,24 +246,24 @@ IMAGE = ImageInfo("scene.png", 320, 240, "00" * 32, encode_preview(Image.new("RG
 
 @pytest.mark.parametrize("mask", ["", "no base64", "iVBORw0KGgo=", "/9j/"], ids=["none", "text", "cut short", "a JPEG"])
 def test_a_damaged_mask_costs_the_pictures_alone(mask: str, outputs: Outputs) -> None:
-    seen = Predictions(segments=(Segment("circle", None, 0.25, mask),))
-    result = ok_result(image=IMAGE, predictions={"eager": seen, "compiled": seen})
+    predictions = Predictions(segments=(Segment("circle", None, 0.25, mask),))
+    result = ok_result(image=IMAGE, predictions={"eager": predictions, "compiled": predictions})
     assert visible(outputs, result) == {} and CANNOT_DRAW in outputs.show(Report(result))[outputs.words]
-    assert "cannot be read" in difference(seen, seen)
+    assert "cannot be read" in difference(predictions, predictions)
 
 
 @pytest.mark.parametrize("name", ["segmentation", "detection"])
 def test_boxes_or_masks_stand_side_by_side(name: str, outputs: Outputs) -> None:
     shown = visible(outputs, stored(name))
     assert list(shown) == [*outputs.marked.values(), outputs.slider]
-    one, other = (shown[component] for component in outputs.marked.values())
-    assert [caption for _, caption in one["value"][1]] == [caption for _, caption in other["value"][1]]
-    assert one["color_map"] == other["color_map"] != {}
+    eager, compiled = (shown[component] for component in outputs.marked.values())
+    assert [caption for _, caption in eager["value"][1]] == [caption for _, caption in compiled["value"][1]]
+    assert eager["color_map"] == compiled["color_map"] != {}
     left, right = shown[outputs.slider]["value"]
-    assert left.size == right.size and left.tobytes() != one["value"][0].tobytes()
+    assert left.size == right.size and left.tobytes() != eager["value"][0].tobytes()
     for component in outputs.marked.values():  # gradio takes them as they are
         component.color_map = shown[component]["color_map"]
-        assert len(component.postprocess(shown[component]["value"]).annotations) == len(one["value"][1])
+        assert len(component.postprocess(shown[component]["value"]).annotations) == len(eager["value"][1])
     assert NO_DIFFERENCE in outputs.show(Report(stored(name)))[outputs.words]
 
 
@@ -313,8 +313,8 @@ def test_a_model_of_drawn_shapes_says_so_at_any_other_picture(picture: Path, bey
 
 @pytest.mark.parametrize("hostile", [HOSTILE, LINK], ids=["HTML", "a link"])
 def test_texts_of_models_never_stand_in_markdown(hostile: str, outputs: Outputs) -> None:
-    seen = dict.fromkeys(VARIANTS, Predictions(labels=(Label(hostile, 0.9),)))
+    predictions = dict.fromkeys(VARIANTS, Predictions(labels=(Label(hostile, 0.9),)))
     written = dict.fromkeys(VARIANTS, Predictions(text=hostile, pieces=(hostile,), token_ids=(1,)))
     spec = dataclasses.replace(text_result().spec, prompt=hostile)
-    for result in (ok_result(predictions=seen), text_result(spec=spec, predictions=written)):
+    for result in (ok_result(predictions=predictions), text_result(spec=spec, predictions=written)):
         assert hostile not in outputs.show(Report(result))[outputs.words]

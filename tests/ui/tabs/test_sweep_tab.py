@@ -58,8 +58,8 @@ def count_values(page: Page, updates: dict[Any, Any]) -> int:
     return len(values) - values.count("–")
 
 
-def run_sweep(page: Page, **asked: Any) -> Sweep:
-    return ended(next(start(page, **asked))[page.sweep_tab.work_shown])
+def run_sweep(page: Page, **options: Any) -> Sweep:
+    return ended(next(start(page, **options))[page.sweep_tab.work_shown])
 
 
 def test_a_sweep_fills_its_map_cell_by_cell() -> None:
@@ -103,11 +103,11 @@ def test_a_stopped_sweep_exports_its_cells() -> None:
         if tab.table in update and count_values(page, update) >= 2:
             press(page, tab.stop_button, None, request=from_browser("one"))
     assert "Stopped" in updates[-1][tab.status]
-    done = count_values(page, updates[-1])
-    assert 2 <= done < 8
+    count = count_values(page, updates[-1])
+    assert 2 <= count < 8
     assert buttons(page, updates[-1]) == (True, False)
     rows = list(csv.DictReader(open(updates[-1][tab.exports[".csv"]]["value"])))
-    assert [row["value"] for row in rows] == ["2.00×"] * done
+    assert [row["value"] for row in rows] == ["2.00×"] * count
 
 
 def test_a_sweep_outlives_its_page() -> None:
@@ -180,8 +180,8 @@ def test_the_plan_has_cells_time_downloads(monkeypatch) -> None:
 
     guides = {name: [str(value) for value in PRESETS["published"][name]] for name in AXES}
     monkeypatch.setattr("demo.core.hub.holds_weights", lambda checkpoint: checkpoint == "microsoft/resnet-50")
-    told = planned(**guides)
-    assert "Cells: 72. Stored already: 0. To run: 72." in told and "Time: about " in told
-    size = 4 * sum(one.parameters for one in catalog.PUBLISHED if one.id != "microsoft/resnet-50")
-    assert f"Checkpoints to download: 11, about {fmt.size(size)}." in told
+    plan = planned(**guides)
+    assert "Cells: 72. Stored already: 0. To run: 72." in plan and "Time: about " in plan
+    size = 4 * sum(checkpoint.parameters for checkpoint in catalog.PUBLISHED if checkpoint.id != "microsoft/resnet-50")
+    assert f"Checkpoints to download: 11, about {fmt.size(size)}." in plan
     assert "download" not in planned("random", **guides)

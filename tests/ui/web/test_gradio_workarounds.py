@@ -209,11 +209,11 @@ def test_no_part_counts_the_seconds_of_its_event() -> None:
 def test_nothing_is_fetched_from_an_address(monkeypatch) -> None:
     """Neither by a route nor for a picture, nor is anybody asked where the address leads."""
 
-    def asked(*_: Any, **__: Any) -> Any:
+    def look_up(*_: Any, **__: Any) -> Any:
         raise AssertionError("a name was looked up")
 
     with serving(one_endpoint(gradio_workarounds.Blocks)) as address:  # type: ignore[arg-type]
-        monkeypatch.setattr(safehttpx, "async_validate_url", asked)
+        monkeypatch.setattr(safehttpx, "async_validate_url", look_up)
         block = gr.Textbox()
         for url in ("http://127.0.0.1:9/a.png", "https://huggingface.co/a", "http://a.invalid", "http://[::1]:9/a"):
             for method in ("GET", "HEAD"):

@@ -42,24 +42,24 @@ def answer(
         if error is not None:
             raise error
         message = await receive()
-        seen = {
+        echo = {
             "detail": "",
             "path": scope["path"],
             "query": scope["query_string"].decode(),
             "headers": [name.decode() for name, _ in scope["headers"]],
             "body": message.get("body", b"").decode(errors="replace")[:1000],
         }
-        await JSONResponse(seen, status)(scope, receive, send)
+        await JSONResponse(echo, status)(scope, receive, send)
 
     client = TestClient(Guard(app, PAGE, NAMES), root_path=more.pop("root", ""))
     headers = {"host": LOCAL} | {name.replace("_", "-"): value for name, value in more.items()}
     return client.request(method, path, content=body, headers=headers)
 
 
-def refusal(*given: Any, **named: Any) -> tuple[int, str]:
+def refusal(*arguments: Any, **named: Any) -> tuple[int, str]:
     """Returns the status and the sentence of the guard's answer."""
-    got = answer(*given, **named)
-    return got.status_code, got.json()["detail"]
+    response = answer(*arguments, **named)
+    return response.status_code, response.json()["detail"]
 
 
 # ---- routes
@@ -101,14 +101,14 @@ def routes_of(app: Any, above: str = "") -> Iterator[str]:
 
 def test_every_route_of_gradio_is_allowed_or_refused_by_name() -> None:
     pytest.importorskip("mcp", reason="gradio[mcp] is not installed")
-    found = set(routes_of(App.create_app(make_page(), mcp_server=True)))
+    existing = set(routes_of(App.create_app(make_page(), mcp_server=True)))
     allowed = {
         path for routes in (PAGE_ROUTES, CLIENT_ROUTES, MCP_ROUTES) for paths in routes.values() for path in paths
     }
     inside_mcp = {"/gradio_api/mcp", "/gradio_api/mcp/http", "/gradio_api/mcp/http/"}  # gradio reads these itself
-    assert len(found) > 60
-    assert found - allowed - REFUSED == set()
-    assert allowed - found == inside_mcp | {guard.PREDICT}  # one case of /run/{api_name}
+    assert len(existing) > 60
+    assert existing - allowed - REFUSED == set()
+    assert allowed - existing == inside_mcp | {guard.PREDICT}  # one case of /run/{api_name}
     assert allowed & REFUSED == set()
 
 
@@ -204,8 +204,8 @@ def test_no_other_site_may_show_the_page_in_a_frame(space: str, pages: str, path
 
 
 def test_gradio_keeps_nobodys_host_in_the_description_of_the_api() -> None:
-    seen = answer(f"{INFO}?all_endpoints=False", x_gradio_server="http://evil.example").json()
-    assert seen["query"] == "all_endpoints=False&page=" and "x-gradio-server" not in seen["headers"]
+    echo = answer(f"{INFO}?all_endpoints=False", x_gradio_server="http://evil.example").json()
+    assert echo["query"] == "all_endpoints=False&page=" and "x-gradio-server" not in echo["headers"]
 
 
 # ---- bodies
@@ -227,8 +227,8 @@ def test_a_body_is_limited_by_its_route(path: str, size: int, status: int) -> No
 
 
 def test_an_upload_that_says_that_it_is_too_long_is_not_read() -> None:
-    got = answer(UPLOAD, "POST", b"", content_length="500000000")
-    assert got.status_code == 413 and got.headers["connection"] == "close"
+    response = answer(UPLOAD, "POST", b"", content_length="500000000")
+    assert response.status_code == 413 and response.headers["connection"] == "close"
 
 
 @pytest.mark.parametrize("part", ["[]", "{}", "0", '","'], ids=["lists", "objects", "numbers", "commas in texts"])
@@ -256,9 +256,9 @@ def test_an_event_of_no_session_is_refused(session: Any) -> None:
 
 
 def test_fields_that_no_page_sends_are_dropped() -> None:
-    asked = {"fn_index": 0, "data": [1], "session_hash": "a", "event_data": None, "trigger_id": 1}
-    body = json.dumps(asked | {"batched": True, "event_id": "x", "oauth_token": "y", "simple_format": True}).encode()
-    assert json.loads(answer(JOIN, "POST", body).json()["body"]) == asked
+    event = {"fn_index": 0, "data": [1], "session_hash": "a", "event_data": None, "trigger_id": 1}
+    body = json.dumps(event | {"batched": True, "event_id": "x", "oauth_token": "y", "simple_format": True}).encode()
+    assert json.loads(answer(JOIN, "POST", body).json()["body"]) == event
 
 
 @pytest.mark.parametrize("body", [b"not json", b"[" * 10_000, b"\xff"], ids=["words", "deep", "bytes"])
@@ -284,7 +284,7 @@ def test_a_refused_event_that_does_not_queue_is_the_callers_fault() -> None:
 def test_the_address_to_listen_to_is_a_name_of_the_server(monkeypatch) -> None:
     settings: dict[str, Any] = {}
     monkeypatch.setattr(limits, "current", lambda: limits.Limits(hosts=("a.example",)))
-    monkeypatch.setattr(gr.Blocks, "launch", lambda self, **given: settings.update(given))
+    monkeypatch.setattr(gr.Blocks, "launch", lambda self, **options: settings.update(options))
     page = gr.Blocks(analytics_enabled=False)
     launch(page, server_name="Box.local")
     assert settings["app_kwargs"]["middleware"] == [(Guard, (page, ("a.example", "box.local")), {})]
