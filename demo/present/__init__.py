@@ -1,1 +1,1 @@
-"""Results as words, pictures, charts and scripts. The page and the command line share them."""
+"""Writes results as words, pictures, charts and scripts, for the page and the command line."""

@@ -1,4 +1,4 @@
-"""Plotly charts: one run, the published tables, a comparison, a sweep, and several ways to run one model.
+"""Plotly charts: of one run, the published tables, a comparison, a sweep, and several ways to run one model.
 
 Each drawing function returns None if there is nothing to draw.
 """
@@ -62,7 +62,8 @@ MOST_TICKS = 6
 def log_ticks(low: float, high: float) -> list[float]:
     """Returns up to `MOST_TICKS` round numbers from `low` to `high`, both above 0, for a logarithmic axis.
 
-    They are the powers of ten. If these are fewer than three, multiples such as 2 and 5 times a power are added.
+    They are powers of ten. If fewer than three of these lie in the range, multiples such as 2 and 5 times a power are
+    added.
     """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = ((1,), (1, 3), (1, 2, 5), range(1, 10), [step / 10 for step in range(10, 100)])
@@ -81,10 +82,10 @@ GPU_SHAPES = ("circle", "diamond", "square", "triangle-up", "x")
 
 
 def durations(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a chart with two bars for each model: the times of an eager and of a compiled call.
+    """Returns a chart with two bars for each model: the time of an eager call and of a compiled call.
 
-    All `rows` must have the same GPU, batch size and `subset` (published table). A call that ran out of memory has no
-    bar.
+    All `rows` must have the same GPU, batch size and `subset` (name of a published table). A call that ran out of
+    memory has no bar.
     """
     if not rows:
         return None
@@ -125,9 +126,9 @@ def _source_lines(rows: Sequence[PublishedRow]) -> list[str]:
 
 
 def by_batch(rows: Sequence[PublishedRow]) -> go.Figure | None:
-    """Returns a line chart of the mean speed-up by batch size, one line for each GPU.
+    """Returns a line chart of the mean speed-up by batch size, with one line for each GPU.
 
-    The mean is geometric, over the models that ran. All `rows` must have the same `subset`, the name of their table.
+    The mean is geometric, over the models that ran. All `rows` must have the same `subset` (name of a published table).
     """
     ratios = [(row, row.speedup) for row in rows if row.speedup is not None]
     if not ratios:
@@ -169,8 +170,8 @@ TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100)
 def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
     """Returns a chart with a row for each run: its speed-up and 95 % interval.
 
-    `runs` maps a label in HTML, one for each row, to the speed-up of the run; None leaves the row empty. A speed-up
-    with the verdict 'unsure' is drawn as an interval without a point.
+    `runs`: a speed-up by the label of its row, which is HTML. None leaves the row empty. A speed-up with the verdict
+    'unsure' is drawn as an interval without a point.
     """
     points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
     if not points:
@@ -290,9 +291,10 @@ class WayLine:
 
 
 def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | None:
-    """Returns a chart of total time by number of calls, one line for each way to run a model; None for fewer than two.
+    """Returns a chart of total time by number of calls, with a line for each way to run a model.
 
-    A line is `way.start + calls * way.seconds`; both axes are logarithmic. `source`: lines of text below the chart.
+    None for fewer than two ways. A line is `way.start + calls * way.seconds`; both axes are logarithmic. `source`:
+    lines of text below the chart.
     """
     if len(ways) < 2:
         return None
@@ -325,11 +327,11 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
 
 
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
-    """Returns a bar chart of the time from process start to first output, one bar for each way to run a model.
+    """Returns a bar chart of the time from process start to first output, with a bar for each way to run a model.
 
-    - `ways`: by the name of a way, the parts of its bar from left to right: seconds by title, {'import': 4.5}. The
-      times are those with a filled compile cache, as the text below the chart says.
-    - `source`: further lines of that text.
+    - `ways`: the parts of each way's bar from left to right, as seconds by title: {'freezing': {'import': 4.5}}. They
+      were measured with a filled compile cache, as the text below the chart says.
+    - `source`: further lines for that text.
     """
     if not ways:
         return None

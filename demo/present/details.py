@@ -1,7 +1,7 @@
 """The details of a run as plain text: two folds of sections. A section has a title, sentences, a table and facts.
 
-The page, the terminal and the Markdown export format the sections. A function that makes one returns None if the run
-has no data for it.
+The page, the terminal and the Markdown export format the sections. A function that makes a section returns None if the
+run has no data for it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact that stands behind a verdict."""
+    """A fact that explains or supports a verdict: its name, value, reason and link."""
 
     name: str
     value: str
@@ -42,7 +42,7 @@ class Section:
 
 
 def _table(heads: Iterable[str], lines: Mapping[str, Iterable[object]]) -> Table | None:
-    """Returns a table with the column titles `heads`. `lines` maps the name of a line to its value in each column.
+    """Returns a table with the column titles `heads`. `lines`: by the name of a line, its values in the columns.
 
     A missing value (None or '') becomes '–'. A line without any value is left out. Returns None if no line is left.
     """
@@ -52,7 +52,7 @@ def _table(heads: Iterable[str], lines: Mapping[str, Iterable[object]]) -> Table
 
 
 def _sides(result: RunResult) -> tuple[list[str], list[Measurement]]:
-    """Returns the names of the timed variants, and what was measured of each."""
+    """Returns the names of the timed variants (eager, compiled), and the measurement of each."""
     variants = naming.variants(result)
     return [name for _, name, _ in variants], [side for _, _, side in variants]
 
@@ -69,7 +69,7 @@ SLOWER_BACK_TO_BACK = (
 
 
 def calls(report: Report) -> Section | None:
-    """Returns statistics of the timed calls, and a text model's time to a first token."""
+    """Returns statistics of the timed calls; of a text model also its time to the first token."""
     result = report.result
     if result.speedup is None:
         return None
@@ -109,7 +109,7 @@ def calls(report: Report) -> Section | None:
 
 
 def _processes(result: RunResult) -> list[Fact]:
-    """Returns a row with the speed-up and interval of each process whose times went into the verdict."""
+    """Returns one row for each process over which the verdict was pooled, with its speed-up and interval."""
     if result.speedup is not None and result.speedup.basis == "within one process":
         return []  # the verdict itself states the interval of this process
     repeats = [(run.id, run.figures[result.main].within) for run in result.as_processes() if result.main in run.figures]
@@ -124,9 +124,9 @@ def _processes(result: RunResult) -> list[Fact]:
 
 
 def why(report: Report) -> Section | None:
-    """Returns where the time of a call goes: launching kernels, the longest kernels, and how near the roofline it is.
+    """Returns where the time of a call goes: launching kernels, the longest kernels, and the share of the roofline.
 
-    The roofline is the least time for the call's arithmetic and memory traffic.
+    The roofline is the least time that the call's arithmetic and memory traffic could take.
     """
     result = report.result
     heads, sides = _sides(result)
@@ -203,7 +203,7 @@ def _how_compiled(result: RunResult, compiled: Compilation) -> str:
 def _places(kind: str, places: Iterable[GraphBreak]) -> list[Fact]:
     """Returns a fact for each of `places` in the model's code: 'Graph break 1', the place, torch's reason.
 
-    torch's hints follow in a fact of their own, unless an earlier place had the same.
+    Hints by torch follow as a fact of their own, unless an earlier place had the same hints.
     """
     facts, hints = [], set()
     for number, place in enumerate(places, 1):
@@ -239,7 +239,7 @@ def caveats(report: Report) -> Section | None:
 
 
 def machine(report: Report) -> Section | None:
-    """Returns processor, memory, versions, torch's settings, and the load by other programs."""
+    """Returns processor, memory, versions, torch's settings, and how much other programs used the machine."""
     result = report.result
     here = result.environment
     if here is None:
@@ -274,7 +274,10 @@ def machine(report: Report) -> Section | None:
 
 
 def _least_to_most(values: Iterable[float | None], write: Callable[[float], str]) -> str:
-    """Returns '1350 MHz to 1410 MHz'; one value if both ends read alike; '' if nothing is known."""
+    """Returns the range of `values` as text: '1350 MHz to 1410 MHz'; '' if no value is known.
+
+    It is a single value if both ends look the same as text.
+    """
     known = sorted(value for value in values if value is not None)
     return " to ".join(dict.fromkeys(map(write, [*known[:1], *known[-1:]])))
 
@@ -283,9 +286,9 @@ def _least_to_most(values: Iterable[float | None], write: Callable[[float], str]
 
 
 def costs(report: Report) -> Section | None:
-    """Returns what compiling costs, with a column for each known state of the compile cache.
+    """Returns what compiling costs, as a table with a column for each known state of the compile cache.
 
-    Its lines are the first call, the parts of its time, and when compiling pays.
+    Its lines are the first call, when compiling pays, and the parts of the first call's time.
     """
     starts, compilation = report.starts, report.result.compilation
     if compilation is None or report.result.speedup is None:
@@ -361,9 +364,9 @@ def request(report: Report) -> Section | None:
 
 
 def guide(report: Report) -> Section | None:
-    """Returns a comparison of the speed-up with the guide's, and how the settings differ.
+    """Returns a comparison of the speed-up with the Transformers guide's, and how the settings differ.
 
-    None without a row of the guide with the run's checkpoint, mode and batch size.
+    None if the guide has no row with the run's checkpoint, mode and batch size.
     """
     result = report.result
     spec, machine = result.spec, result.environment
@@ -404,5 +407,5 @@ FOLDS = {
 
 
 def tree(report: Report) -> dict[str, list[Section]]:
-    """Maps the title of each fold to its sections; sections without data are left out."""
+    """Returns the sections of each fold by the fold's title. Sections without data are left out."""
     return {fold: [section for make in makers if (section := make(report))] for fold, makers in FOLDS.items()}

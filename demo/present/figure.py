@@ -1,7 +1,7 @@
 """The common look of all Plotly charts: title, source lines, fonts, margins, and a text for screen readers.
 
 Plotly cannot follow the page's dark mode, so `demo/ui/look/figures.css` changes the colours of text and grid. Margins
-are in pixels, so that one chart fits screens from 390 to 1920 pixels wide.
+are in pixels, so that the same chart fits screens from 390 to 1920 pixels wide.
 """
 
 import html
@@ -83,7 +83,7 @@ def layout(
 
 
 def escape(text: str) -> str:
-    """Returns the text escaped for Plotly, which reads some HTML in labels."""
+    """Returns the text escaped for Plotly, which interprets some HTML in labels."""
     return html.escape(text, quote=False)
 
 
@@ -92,12 +92,15 @@ def _without_html(label: str) -> str:
 
 
 def time_scale(seconds: Iterable[float | None]) -> tuple[float, str]:
-    """Returns factor and unit of an axis for `seconds`: (1, 's') if the longest is 1 s or more, else (1000, 'ms')."""
+    """Returns (factor, unit) of an axis for `seconds`: (1, 's') if the longest is 1 s or more, else (1000, 'ms')."""
     longest = max((value for value in seconds if value is not None), default=0.0)
     return (1.0, "s") if longest >= 1 else (fmt.milliseconds(1.0), "ms")
 
 
 def provenance(result: RunResult) -> list[str]:
-    """Returns ['google/vit-base-patch16-224, Tesla T4, torch 2.13.0, 2026-11-21'], the line below a run's chart."""
+    """Returns the line below a run's chart, in a list.
+
+    ['google/vit-base-patch16-224, Tesla T4, torch 2.13.0, 2026-11-21']
+    """
     facts = (result.spec.checkpoint, *naming.machine_words(result)[:2], result.started_at[:10])
     return [", ".join(fmt.shorten(fact, 48) for fact in facts)]

@@ -12,7 +12,7 @@ from .report import Report
 
 
 def of_run(report: Report) -> str:
-    """Returns a run as Markdown: its verdict, or why it has none, and details."""
+    """Returns a run as Markdown: its verdict with all details, or why it has no verdict."""
     result = report.result
     if report.kind is None:
         failure, paid = result.failure, []
@@ -30,7 +30,7 @@ def of_run(report: Report) -> str:
 
 
 def of_predictions(report: Report) -> list[str]:
-    """Returns sentences: whether eager and compiled predict the same, and if predictions may mean nothing."""
+    """Returns sentences: whether eager and compiled predict the same, and whether the predictions may mean nothing."""
     return [*([f"{report.agreement}."] if report.agreement else []), *report.prediction_notes]
 
 
@@ -51,9 +51,10 @@ def of_section(section: Section) -> str:
 
 
 def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
-    """Returns a Markdown table with a line for each run of a sweep, and the names of the machines below the table.
+    """Returns a Markdown table with a line for each run of a sweep, and below it the names of the machines.
 
-    `cells`: each run's spec, its result (None before the run), and a text such as 'OOM' in place of a missing speed-up.
+    `cells`: for each run its spec, its result (None before the run), and a text such as 'OOM' in place of a missing
+    speed-up.
     """
     head = ("checkpoint", "settings", "eager", "compiled", "speed-up")
     rows, places = [], []
@@ -70,7 +71,7 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Returns `text` on one line, escaped so that Markdown makes no HTML, list, formula or link of it."""
+    """Returns `text` on one line, escaped so that Markdown does not read it as HTML, a list, a formula or a link."""
     # no-break spaces (U+00A0, U+202F) stay, since `fmt.group_thousands` puts them into '18 000'
     line = re.sub(r"([\\`*_{}\[\]<>|#~&$@])", r"\\\1", re.sub(r"[^\S\u00a0\u202f]+", " ", text).strip())
     line = re.sub(r":(?=//)", r"\\:", re.sub(r"(?i)\b(www)\.", r"\1\\.", line))

@@ -39,12 +39,12 @@ WORKER_WORDS = {
 
 
 def short(checkpoint: str) -> str:
-    """Returns a Hub id without its owner, 'vit-base-patch16-224', or the last part of a path."""
+    """Returns a checkpoint's short name: of a Hub id the part after the owner, of a path the last part."""
     return checkpoint.rsplit("/", 1)[-1]
 
 
 def where(result: RunResult) -> str:
-    """Returns the device's name: 'Tesla T4'; 'cuda', 'cpu' or 'auto' if the run ended before the name was known."""
+    """Returns the device's name, 'Tesla T4'; 'cuda', 'cpu' or 'auto' if the run ended before it was known."""
     return result.environment.device_name if result.environment else result.spec.device
 
 
@@ -76,7 +76,7 @@ def run_settings(result: RunResult) -> str:
 
 
 def settings_list(spec: RunSpec) -> list[str]:
-    """Returns batch size, mode and dtype, then most options not at their default, switches last."""
+    """Returns texts: batch size, mode and dtype, then most other options not at their default, switches last."""
     parts = [f"batch {spec.batch_size}"] if spec.unit != "call" else []
     parts += [spec.mode, spec.dtype]
     switches = []
@@ -92,27 +92,33 @@ def settings_list(spec: RunSpec) -> list[str]:
 
 
 def longer_than(progress: Progress) -> str:
-    """Returns 'longer than the 30 s that were estimated'; '' for a run that has exceeded no estimate."""
+    """Returns 'longer than the 30 s that were estimated'; '' for a run that has not exceeded an estimate."""
     if progress.exceeded_seconds is None:
         return ""
     return f"longer than the {fmt.rounded_duration(progress.exceeded_seconds)} that were estimated"
 
 
 def probe(found: InstructionProbe) -> str:
-    """Returns 'inductor's instruction probe, 17 s once for a compile cache, 0.8 s in each process'; '' if unknown."""
+    """Returns 'inductor's instruction probe, 17 s once for a compile cache, 0.8 s in each process'; '' if not known."""
     times = {"once for a compile cache": found.built_seconds, "in each process": found.loaded_seconds}
     known = [f"{fmt.duration(seconds)} {when}" for when, seconds in times.items() if seconds]
     return ", ".join(["inductor's instruction probe", *known]) if known else ""
 
 
 def not_counted(result: RunResult) -> str:
-    """Returns '; not counted: inductor's instruction probe, ...', to follow the time of a first call; '' if unknown."""
+    """Returns '; not counted: inductor's instruction probe, ...', for after the time of a first call.
+
+    '' if the probe's times are not known.
+    """
     found = probe(result.compilation.instruction_probe) if result.compilation is not None else ""
     return f"; not counted: {found}" if found else ""
 
 
 def without_probe(result: RunResult) -> str:
-    """Returns ', without 17 s of the machine's probe', to follow when a start from nothing pays; '' if unknown."""
+    """Returns ', without 17 s of the machine's probe', for after the text that says when a start from nothing pays.
+
+    '' if the probe's time is not known.
+    """
     built = result.compilation.instruction_probe.built_seconds if result.compilation is not None else None
     return f", without {fmt.duration(built)} of the machine's probe" if built else ""
 
@@ -124,13 +130,16 @@ def value_text(value: object) -> str:
 
 
 def variant_name(name: str, spec: RunSpec) -> str:
-    """Returns the column head for 'eager' or 'compiled': 'Eager', 'Compiled', or 'Compiled, with breaks'."""
+    """Returns the column title for 'eager' or 'compiled': 'Eager', 'Compiled', or 'Compiled, with breaks'."""
     broken = name == "compiled" and spec.graph_break
     return "Compiled, with breaks" if broken else name.capitalize()
 
 
 def variants(result: RunResult) -> list[tuple[str, str, Measurement]]:
-    """Returns (key, name, measurement) of eager and of compiled: ('eager', 'Eager', ...). Untimed ones are left out."""
+    """Returns (key, name, measurement) of eager and of compiled: ('eager', 'Eager', ...).
+
+    A variant that was not timed is left out.
+    """
     sides = (("eager", result.eager), ("compiled", result.compiled))
     return [
         (name, variant_name(name, result.spec), side) for name, side in sides if side is not None and side.wall_seconds
@@ -138,5 +147,5 @@ def variants(result: RunResult) -> list[tuple[str, str, Measurement]]:
 
 
 def worker_word(word: str) -> str:
-    """Returns the text in `WORKER_WORDS` for a code; an unknown code comes back unchanged."""
+    """Returns the text for a code that a worker sent, from `WORKER_WORDS`; an unknown code is returned unchanged."""
     return WORKER_WORDS.get(word, word)

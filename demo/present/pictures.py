@@ -21,12 +21,12 @@ VARIANTS: tuple[VariantName, ...] = ("eager", "compiled")
 
 
 def label_colours(labels: Iterable[str]) -> dict[str, str]:
-    """Returns a colour for each label, whatever their order. Beyond eight labels some share a colour."""
+    """Returns a colour for each label, in any order of labels. Of more than eight labels, some share a colour."""
     return {label: LABELS[place % len(LABELS)] for place, label in enumerate(sorted(set(labels)))}
 
 
 def text_on(colour: str) -> str:
-    """Returns black or white, whichever has the better contrast (WCAG) on `colour`, the colour of a mark."""
+    """Returns the colour of text on a mark of `colour`: black or white, whichever has the better contrast (WCAG)."""
     return "#000000" if ImageColor.getcolor(colour, "L") > 100 else "#FFFFFF"  # type: ignore[operator]
 
 
@@ -45,7 +45,7 @@ Area = Rect | np.ndarray
 
 
 class Annotation(NamedTuple):
-    """A picture with its marks, in the form that `gr.AnnotatedImage` takes."""
+    """A picture with its marks, in the form that `gr.AnnotatedImage` accepts."""
 
     image: Image.Image
     marks: list[tuple[Area, str]]
@@ -54,7 +54,7 @@ class Annotation(NamedTuple):
     """The colour of each caption."""
 
     def mark(self, area: Area | None, caption: str, colour: str) -> None:
-        """Adds a mark; does nothing if `area` is None."""
+        """Adds a mark with a caption. Does nothing if `area` is None."""
         if area is not None:
             self.marks.append((area, caption))
             self.colours[caption] = colour
@@ -63,10 +63,10 @@ class Annotation(NamedTuple):
 def annotate(
     preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: VariantName
 ) -> Annotation:
-    """Returns the picture `preview` with the boxes or segments that `variant` predicted, by falling score or area.
+    """Marks on `preview` the boxes or segments that `variant` predicted, by falling score or area.
 
-    The predicted boxes are in pixels of the picture that the model got; `info` has its size. `predictions` has both
-    variants, so that a label has the same colour for both. Raises ValueError for a mask that cannot be read.
+    The predicted boxes are in pixels of the picture that the model got, whose size is in `info`. `predictions` has both
+    variants, so that a label gets the same colour for both. Raises ValueError for a mask that cannot be read.
     """
     seen, side = Annotation(_enlarge(preview), [], {}), predictions[variant]
     colours = label_colours(
@@ -85,10 +85,11 @@ def annotate(
 def annotate_difference(
     preview: Image.Image, info: ImageInfo, eager: Predictions, compiled: Predictions
 ) -> Annotation | None:
-    """Returns the picture `preview` with the differences between eager and compiled marked; None if there are none.
+    """Marks on `preview` where the predictions of eager and compiled differ; None if they do not differ.
 
-    Marks each pixel whose label differs, or each box without a counterpart. A counterpart has the same label, any
-    score, and an intersection over union of `SAME_IOU` or more. Raises ValueError for a mask that cannot be read.
+    Marked are pixels with different labels, or boxes without a counterpart in the other prediction. A counterpart has
+    the same label, any score, and an intersection over union of `SAME_IOU` or more. Raises ValueError for a mask that
+    cannot be read.
     """
     seen = Annotation(_enlarge(preview), [], {})
     if eager.segments is not None and compiled.segments is not None:
@@ -120,7 +121,7 @@ def _line_width(image: Image.Image) -> int:
 
 
 def _rect(box: Box, info: ImageInfo, image: Image.Image) -> Rect | None:
-    """Converts `box` from pixels of the input picture to pixels of `image`, and clamps it to the edges.
+    """Converts `box` from pixels of the input picture to pixels of `image`, and cuts it at the edges.
 
     A small box is enlarged to be visible. Returns None for a box outside of `image`, or with an infinite or NaN corner.
     """
@@ -139,7 +140,7 @@ def _resize(mask: np.ndarray, image: Image.Image) -> np.ndarray:
 
 
 def _caption(label: str, score: float | None) -> str:
-    """Returns label and score: 'star 90 %'; only the label if the score is None or not finite."""
+    """Returns label and score, 'star 90 %'; only the label if the score is None or not finite."""
     words = "" if score is None or not math.isfinite(score) else f" {percent(score)}"
     return printable_label(label) + words
 

@@ -1,4 +1,4 @@
-"""Draws a result as PNG: a card to share in chats, and a still picture of the race that `race.py` animates."""
+"""Draws a result as PNG: a card to share in chats, and the race (calls over time) without its animation."""
 
 import io
 from itertools import pairwise
@@ -26,7 +26,8 @@ def _write(
 ) -> float:
     """Writes a line of text and returns the x of its end. All lengths are in pixels.
 
-    `place`: the left end of the baseline. `size`: of the font. A text that would reach beyond `right` is cut or shrunk.
+    `place`: left end of the baseline. `size`: of the font. A text that would extend beyond x = `right` is cut or
+    shrunk.
     """
     room = right - place[0]
     text = printable_label(text, int(room / 10))
@@ -45,7 +46,7 @@ _BAR_START, _LONGEST_BAR = 218, 604
 
 
 def card(report: Report) -> bytes:
-    """Returns a PNG with a run's settings, machine, verdict and interval, or with its status if it has no speed-up."""
+    """Returns a PNG with a run's settings, machine, verdict and interval; with its status if it has no speed-up."""
     result = report.result
     image = Image.new("RGB", (CARD_WIDTH, CARD_HEIGHT), PAGE_PAPER)
     pen = ImageDraw.Draw(image)
@@ -70,7 +71,7 @@ def card(report: Report) -> bytes:
 
 
 def model(result: RunResult) -> str:
-    """Returns the name of the checkpoint. Of a folder or file on this machine only the last part is shown."""
+    """Returns the checkpoint's name. Of a folder or file on this machine it is only the last part."""
     checkpoint = result.spec.checkpoint
     return naming.short(checkpoint) if catalog.is_folder(checkpoint) else checkpoint
 
@@ -101,7 +102,7 @@ OVERSAMPLE = 2
 
 
 def race_at_rest(report: Report) -> bytes:
-    """Returns a PNG of a result's answer and its finished race. Raises BadInput for a result without a race."""
+    """Returns a PNG with a result's verdict and its race, fully drawn. Raises BadInput for a result without a race."""
     lines = report.race
     if not lines:
         raise BadInput(race.NO_RACE)
@@ -142,7 +143,7 @@ def race_at_rest(report: Report) -> bytes:
 def _stroke(
     pen: ImageDraw.ImageDraw, points: list[tuple[float, float]], colour: str, width: int, dashed: bool = False
 ) -> None:
-    """Draws a line through `points`; between two points a dashed line begins with a dash."""
+    """Draws a line through `points`. A dashed line starts with a dash at each point."""
     for start, end in pairwise(OVERSAMPLE * np.array(points)):
         dashes = max(1, round(float(np.hypot(*(end - start))) / (OVERSAMPLE * DASH))) if dashed else 1
         for one, other in list(pairwise(np.linspace(start, end, dashes + 1)))[::2]:

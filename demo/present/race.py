@@ -1,7 +1,7 @@
-"""Draws the race to break-even as SVG: how many calls eager and compiled have answered over time.
+"""Draws the race to break-even as SVG: a chart of how many calls eager and compiled have answered over time.
 
 Eager answers from the start. Compiled answers nothing during its first call, which compiles, and then climbs more
-steeply. At the crossing of the lines, compiling has paid for itself.
+steeply. Where the lines cross, compiling has paid for itself.
 """
 
 import math
@@ -22,7 +22,7 @@ PLAYED_SECONDS = 9
 
 
 class Size(NamedTuple):
-    """Measures of the picture in SVG units, the unit of all lengths in this file."""
+    """The size of the picture and of its parts, in SVG units, as all lengths in this file."""
 
     width: int
     height: int
@@ -74,7 +74,7 @@ _STYLE = f"""<style>
 
 @dataclass(frozen=True)
 class RaceLine:
-    """The line of eager or of compiled in the chart of a race. Times are in seconds from the start of the race."""
+    """The line of eager or of compiled in a race. Times are in seconds from the start of the race."""
 
     kind: str
     """CSS classes: 'eager', 'compiled', or 'compiled kept' with a compile cache that was filled before."""
@@ -94,7 +94,7 @@ class RaceLine:
     """Of a run that goes on, the parts of the line, as in `Progress`: seconds, calls, and seconds of a further call."""
 
     def work(self, seconds: float) -> float:
-        """Returns how many calls have ended after `seconds`; a call in progress counts as a fraction."""
+        """Returns how many calls have been answered after `seconds`; a call in progress counts as a fraction."""
         parts = [part for part in self.bends if part[0] <= seconds]
         since, calls, each = parts[-1] if parts else (self.first, 0.0, self.each)
         return calls + max(0.0, seconds - since) / each
@@ -104,14 +104,14 @@ class RaceLine:
 
 
 class Below(NamedTuple):
-    """What stands below the lines of a race in a file: SVG with percentages of the width, and its height."""
+    """What is drawn below the lines of a race in a file: SVG whose widths are percentages, and its height."""
 
     svg: str
     height: int
 
 
 def file(lines: Sequence[RaceLine], source: str, below: Below | None = None) -> str:
-    """Returns the race of a result as the text of an SVG file. Raises BadInput without lines."""
+    """Returns the race of a result as the text of an SVG file. Raises BadInput if there are no lines."""
     if not lines:
         raise BadInput(NO_RACE)
     return picture(lines, source=source, below=below)
@@ -120,10 +120,10 @@ def file(lines: Sequence[RaceLine], source: str, below: Below | None = None) -> 
 def picture(
     lines: Sequence[RaceLine], size: str = "wide", source: str = "", plays: bool = True, below: Below | None = None
 ) -> str:
-    """Returns the race of a result, calls answered over time, as SVG; '' without lines.
+    """Returns the race of a result, calls answered over time, as SVG; '' if there are no lines.
 
-    `size`: a key of `SIZES`. `source`: a last line of text, '' for none. `plays`: whether an animation draws the
-    lines.
+    `size`: a key of `SIZES`. `source`: a last line of text; '' for none. `plays`: whether the drawing of the lines is
+    animated.
     """
     if not lines:
         return ""
@@ -133,7 +133,7 @@ def picture(
 
 
 def horizon(lines: Sequence[RaceLine]) -> float:
-    """Returns the end of the time axis in seconds."""
+    """Returns the end of the time axis, in seconds."""
     crossings = [line.crossing[1] for line in lines if line.crossing is not None]
     return max([BEYOND_COMPILE * max(line.first for line in lines), *(BEYOND_CROSSING * end for end in crossings)])
 
@@ -142,7 +142,7 @@ def horizon(lines: Sequence[RaceLine]) -> float:
 
 
 def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
-    """Returns the race of a run in progress as SVG, in real time. `size`: a key of `SIZES`."""
+    """Returns the race of a run that is still going on, as SVG, up to now. `size`: a key of `SIZES`."""
     now, first = progress.racing_seconds or 0.0, progress.first_seconds
     waits = f"compiling for {fmt.duration(now)}" if now else "comes next"
     if first is not None:
@@ -172,10 +172,10 @@ def _live_line(
     now: float,
     bends: tuple[tuple[float, float, float], ...],
 ) -> RaceLine:
-    """Returns the line of one variant in a race in progress, with a text such as 'Eager, 1.45 ms: 4 200 calls'.
+    """Returns the line of one variant in a run that is going on, with a text such as 'Eager, 1.45 ms: 4 200 calls'.
 
-    Times are in seconds: `each` of a call, `first` to the first answer, `now` since the race began. None: not known
-    yet; while `each` is not, the text is `name` and `waits`.
+    `each`: seconds of a call. `first`: seconds to the first answer. `now`: seconds since the race began. None: not
+    known yet. While `each` is None, the text is `name` and `waits`.
     """
     begins = math.inf if first is None else first
     if not each:
@@ -201,9 +201,10 @@ def _svg(
 ) -> str:
     """Returns the race as SVG: each line is drawn up to the time `now`, on an axis from 0 to `end`, all in seconds.
 
-    `title`: the text above the lines. `scale`: the text at the end of the axis. `size`: a key of `SIZES`. `source`: a
-    last line of text, '' for none. `plays`: whether an animation draws the lines. `marked`: whether it says where its
-    lines lie, so that whole_work.js can mark a number of calls.
+    - `title`: the text above the lines. `scale`: the text at the end of the axis. `source`: a last line of text; '' for
+      none. `size`: a key of `SIZES`.
+    - `plays`: whether the drawing of the lines is animated. `marked`: whether the SVG has attributes with the positions
+      of its lines, so that whole_work.js can mark a number of calls.
     """
     width, height, row_height, line_height, letter = SIZES[size]
     right, indent = width - 10, LEFT + 30

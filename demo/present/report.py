@@ -45,7 +45,7 @@ NEVER = BreakEven(calls=None, low=None, high=None, images=None, seconds=None)
 
 @dataclass(frozen=True)
 class Start:
-    """A first call of the compiled model, from one state of the compile cache."""
+    """A first call of the compiled model that finds the compile cache in one state, such as empty."""
 
     state: str
     """A key of `STARTS`."""
@@ -65,7 +65,7 @@ class Start:
 
     @property
     def range_and_noun(self) -> tuple[str, ...]:
-        """`range` in two parts, ('10 000 to 140 000', 'calls'); ('never',) or () if it has no number."""
+        """`range` in two parts, ('10 000 to 140 000', 'calls'). ('never',) if it never pays; () if not known."""
         even = self.paid
         if even is None:
             return ()
@@ -82,7 +82,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Report:
-    """What one result means. Each field is computed once, when it is first read."""
+    """What one result means. Each field is computed when it is first read, and then kept."""
 
     result: RunResult
 
@@ -100,19 +100,19 @@ class Report:
 
     @cached_property
     def decided(self) -> bool:
-        """Whether compiled is known to be faster or slower, so that its ratio may be stated."""
+        """Whether compiled is known to be faster or slower. Only then is the ratio stated."""
         return self.kind in ("faster", "slower")
 
     @cached_property
     def ranged(self) -> bool:
-        """Whether the speed-up is stated as a range only, because it is not known within `speedup_words.RANGE`."""
+        """Whether only the range of the speed-up is stated: its interval is wider than ±`speedup_words.RANGE`."""
         return self.decided and self.speedup is not None and self.speedup.half_width > words.RANGE
 
     @cached_property
     def large(self) -> tuple[str, str, str] | None:
-        """The verdict in three texts, the second one for large letters: 'Compiled is', '1.44×', 'faster'.
+        """The verdict in three texts: 'Compiled is', '1.44×', 'faster'. The middle text is shown in large letters.
 
-        The second one is a range, '1.2 to 13×', if the speed-up is not known within `speedup_words.RANGE`.
+        The middle text is the range, '1.2 to 13×', if the speed-up is `ranged`.
         """
         if self.speedup is None:
             return None
@@ -130,14 +130,14 @@ class Report:
 
     @cached_property
     def times(self) -> str:
-        """The times of an eager and of a compiled call, '329 ms → 144 ms', also of a failed run; '' without both."""
+        """The times of an eager and a compiled call, '329 ms → 144 ms', even of a failed run; '' if one is missing."""
         if len(self.result.latencies) < 2:
             return ""
         return fmt.latencies(self.result.latencies.values()) + (f" in {DISTURBED}" if self.disturbed else "")
 
     @cached_property
     def disturbed(self) -> bool:
-        """Whether other programs took cores while the times of the answer were measured."""
+        """Whether other programs took cores while the calls behind the stated speed-up were timed."""
         return self.result.speedup is not None and self.result.speedup.pooled.taken
 
     @cached_property
@@ -147,9 +147,9 @@ class Report:
 
     @cached_property
     def answer(self) -> str:
-        """The verdict in short: '1.5× faster', 'no difference'.
+        """The verdict in short: '1.5× faster', 'no difference', 'too noisy to tell'.
 
-        Without a clear verdict: 'too noisy to tell' or so. In doubt: '3× faster (rough)', '3× faster (wrong outputs)'.
+        A doubt is added: '3× faster (rough)', '3× faster (wrong outputs)'.
         """
         if self.speedup is None:
             return ""
@@ -158,9 +158,9 @@ class Report:
 
     @cached_property
     def ratio(self) -> str:
-        """'1.44×' if compiled is faster, '0.80×' if slower, both with a doubt of the outputs; else `answer`.
+        """'1.44×' if compiled is faster, '0.80×' if slower, each with a doubt about the outputs; otherwise `answer`.
 
-        If the speed-up is not known within `speedup_words.RANGE`, its range: '1.2 to 13×'.
+        If the speed-up is `ranged`, its range: '1.2 to 13×'.
         """
         if self.speedup is None or not self.decided:
             return self.answer
@@ -168,7 +168,7 @@ class Report:
 
     @cached_property
     def ratio_in_full(self) -> str:
-        """`ratio` with the 95 % interval: '1.44× (1.41 to 1.45×)'. A void run has no interval."""
+        """`ratio` with the 95 % interval: '1.44× (1.41 to 1.45×)'. A recompiled run has no interval."""
         if self.speedup is None or self.kind == "void":
             return self.ratio
         if self.ranged:
@@ -177,7 +177,7 @@ class Report:
 
     @cached_property
     def without_breaks(self) -> str:
-        """'Without the added breaks, stored: 1.45× (1.41 to 1.49×)', from the latest such run; '' without one."""
+        """'Without the added breaks, stored: 1.45× (1.41 to 1.49×)': the latest such run; '' if none is stored."""
         known = self.result.without_breaks
         if known is None:
             return ""
@@ -188,7 +188,7 @@ class Report:
 
     @cached_property
     def title(self) -> str:
-        """Model and verdict or status: 'shapes-vit 1.14× faster', 'shapes-vit: Out of memory'."""
+        """Model and verdict, or status: 'shapes-vit 1.14× faster', 'shapes-vit: Out of memory'."""
         model = fmt.shorten(fmt.printable(naming.short(self.result.spec.checkpoint)), 60)
         return f"{model}{'' if self.decided else ':'} {self.answer or naming.status_words(self.result)}"
 
@@ -196,7 +196,7 @@ class Report:
     def summary(self) -> str:
         """'shapes-vit on AMD EPYC: 1.25× (1.24 to 1.26×), compiled against eager (from 3 processes, ...)'.
 
-        Of a run without a speed-up: 'Out of memory: ' and the message of the failure.
+        Without a speed-up: the run's status and the failure's message, 'Out of memory: ...'.
         """
         result = self.result
         if self.speedup is None:
@@ -217,7 +217,7 @@ class Report:
     def interval(self) -> str:
         """'speed-up 1.41 to 1.45×, 95 % confidence', also of a failed run that was timed.
 
-        If compiled is slower, the text has the slow-down: 'slow-down 9.80 to 10.20×' is more precise than 'speed-up
+        If compiled is slower, the slow-down is stated: 'slow-down 9.80 to 10.20×' is more precise than 'speed-up
         0.10×'.
         """
         speedup = self.result.speedup
@@ -229,7 +229,7 @@ class Report:
 
     @cached_property
     def basis(self) -> str:
-        """What `interval` is based on: 'from 3 processes, including their differences'."""
+        """On what `interval` is based: 'from 3 processes, including their differences'."""
         speedup = self.result.speedup
         if speedup is None:
             return ""
@@ -249,7 +249,7 @@ class Report:
 
     @property
     def _quiet(self) -> str:
-        """The processes that count beside a disturbed one: '3 quiet processes', 'one with 2 threads' if other."""
+        """The undisturbed processes, which count instead of this one: '3 quiet processes with 2 threads'."""
         earlier = self.result.earlier
         threads = earlier[-1].threads
         quiet = fmt.count(len(earlier), "quiet process")
@@ -262,7 +262,7 @@ class Report:
 
     @cached_property
     def noise(self) -> str:
-        """Why the verdict is 'unsure', or else how far two timings of eager differed: the noise of the machine."""
+        """Why the verdict is 'unsure'; otherwise the noise floor: how far two series of eager calls differed."""
         speedup = self.speedup
         if speedup is None:
             return ""
@@ -296,7 +296,7 @@ class Report:
 
     @cached_property
     def caveat(self) -> str:
-        """The most important warning about the result, by the order of `IMPORTANT`, as sentences; '' for none."""
+        """The most important caveat of the result, by the order of `IMPORTANT`, as sentences; '' if none is in it."""
         texts = {caveat.key: str(caveat) for caveat in reversed(self.result.caveats)}
         return next((texts[key] for key in IMPORTANT if key in texts), "")
 
@@ -304,9 +304,9 @@ class Report:
 
     @cached_property
     def starts(self) -> tuple[Start, ...]:
-        """Each state of the compile cache from which a first call is known, 'from nothing' first.
+        """The known first calls, by the state of the compile cache that they find; 'from nothing' is first.
 
-        A partly kept cache counts only if nothing else is known: no later start is like it.
+        A partly filled cache is left out if the first call with a filled one is known: no later start will find it.
         """
         compiled = self.result.compilation
         if compiled is None:
@@ -353,9 +353,9 @@ class Report:
 
     @cached_property
     def request(self) -> str:
-        """'A whole request is 1.10× faster: the rest of it is not compiled'.
+        """'A whole request is 1.10× faster: the rest of it is not compiled'; '' if that is not known.
 
-        '' if it gains as much as a call, which means that its ratio lies in the interval, or if that is not known.
+        Also '' if the ratio of whole requests lies within the interval of the call's speed-up.
         """
         speedup, requests = self.speedup, self.result.request_seconds
         if speedup is None or requests is None or not self.decided or self.ranged:
@@ -368,12 +368,12 @@ class Report:
 
     @cached_property
     def usable(self) -> bool:
-        """Whether the verdict is known and rests on quiet processes, so that it can stand for a run not made now."""
+        """Whether the verdict is clear and from undisturbed processes, so that the run need not be made again."""
         return self.kind in ("faster", "slower", "same") and not self.disturbed
 
     @cached_property
     def start_times(self) -> str:
-        """The time of a first call: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if void."""
+        """The times of first calls: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if recompiled."""
         if self.kind in (None, "void") or not self.starts:
             return ""
         times = f"A start takes {', '.join(f'{fmt.duration(start.seconds)} {start.name}' for start in self.starts)}"
@@ -381,7 +381,7 @@ class Report:
 
     @cached_property
     def race(self) -> tuple[RaceLine, ...]:
-        """The lines of the chart of calls over time: eager's, and one for each start; () if a `paid` is not known."""
+        """Lines of the chart of calls over time; () if the break-even (`paid`) of any start is unknown."""
         if self.result.speedup is None or not self.starts or any(start.paid is None for start in self.starts):
             return ()
         eager, compiled = self.result.speedup.latencies
@@ -426,7 +426,7 @@ class Report:
 
     @cached_property
     def prediction_notes(self) -> list[str]:
-        """What to know about the predictions, as sentences: that they may mean nothing, and where texts differ."""
+        """Sentences about the predictions: that they mean nothing, or from which token the two texts differ."""
         result, image = self.result, self.result.image
         notes = []
         if result.predictions and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None):

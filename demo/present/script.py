@@ -1,7 +1,7 @@
-"""Writes a stand-alone program that times the model of a run again, and the lines to change in a user's own code.
+"""Writes a stand-alone program that times a run's model again, and the lines to change in a user's own code.
 
-A program is a few blocks of text, and `$name` in a block stands for a value. Text from users and from the Hub becomes a
-`repr` literal, so that such text is never executed.
+A program is put together from blocks of text, in which `$name` stands for a value. Text from users and from the Hub is
+written as a `repr` literal, so that it is never executed.
 """
 
 from pathlib import Path
@@ -147,9 +147,10 @@ model = AOTICompiledModel(loader(package, "model", False, 1, -1))"""
 
 
 def script(report: Report) -> str:
-    """Returns a program that times the model of a result again, eager and compiled in turns, and compares the outputs.
+    """Returns a program that times a result's model again, eager and compiled in turns, and compares the outputs.
 
-    The program of a failed run fails the same way, for a bug report. Raises BadInput with `script_refusal`.
+    The program of a failed run fails in the same way, for a bug report. Raises BadInput with the text of
+    `script_refusal`.
     """
     result = report.result
     spec, image = result.spec, result.image
@@ -178,9 +179,10 @@ def script(report: Report) -> str:
 
 
 def script_refusal(spec: RunSpec) -> str:
-    """Returns why no program repeats a run: random weights with a text, an option outside `APPLIED`; '' if one does.
+    """Returns why no program can repeat a run; '' if a program can.
 
-    An option that changes the timing alone is no reason.
+    Reasons: random weights of a text model, or an option outside `APPLIED`. Options that change only the timing do not
+    count.
     """
     if spec.task == OWN_MODEL and catalog.own_model_parts(spec.checkpoint)[1] == catalog.IN_MEMORY:
         return "The module came from a program's memory. Measure a function that builds it: then a program repeats it."
@@ -193,7 +195,7 @@ def script_refusal(spec: RunSpec) -> str:
 
 
 def _blocks(spec: RunSpec, reads_folder: bool) -> list[str]:
-    """Returns the blocks of a run's program in their order. `reads_folder`: whether it reads files of this project."""
+    """Returns the blocks of a run's program in order. `reads_folder`: whether it reads files of this project."""
     blocks = [HEAD_BLOCK]
     if reads_folder:
         blocks.append(FOLDER_BLOCK if IN_CHECKOUT else INSTALLED_FOLDER_BLOCK)
@@ -214,7 +216,7 @@ def _blocks(spec: RunSpec, reads_folder: bool) -> list[str]:
 
 
 def _model_code(spec: RunSpec) -> dict[str, str]:
-    """Returns the values for the names in the blocks that load the model as `demo.backend.models` does."""
+    """Returns values for the `$name`s in the blocks that load the model. They do it as `demo.backend.models`."""
     if spec.task == OWN_MODEL:
         file, function = catalog.own_model_parts(spec.checkpoint)
         module = catalog.own_model_module(spec.checkpoint)[1]
@@ -235,7 +237,7 @@ def _model_code(spec: RunSpec) -> dict[str, str]:
 
 
 def needs_folder(spec: RunSpec) -> bool:
-    """Returns whether the program of `script` reads files of this project, and so must start in its folder."""
+    """Returns whether the program of `script` reads files of this project, so that it must be started in its folder."""
     entry = catalog.find(spec.checkpoint)
     if entry is None:
         return False
@@ -245,9 +247,10 @@ def needs_folder(spec: RunSpec) -> bool:
 
 
 def loading_lines(package: Path) -> str:
-    """Returns lines that load a package as `model`, which takes its inputs by name, without this project.
+    """Returns lines of code that load a package as `model` without this project. The model takes its inputs by name.
 
-    They raise SystemExit if it was built with another version of torch or transformers, or on another processor.
+    The lines raise SystemExit if the package was built with another version of torch or transformers, or on another
+    processor.
     """
     return Template(PACKAGE_BLOCK).substitute(package=literal(str(package))).strip()
 
@@ -265,9 +268,9 @@ def change(spec: RunSpec) -> str:
 
 
 def _compile_lines(spec: RunSpec, compiled: str, arguments: str) -> str:
-    """Returns the lines that compile `model` under the name `compiled`.
+    """Returns the lines of code that compile `model` and name the compiled model `compiled`.
 
-    `arguments`: torch.export's positional ones, as source.
+    `arguments`: the positional arguments of torch.export, as source code.
     """
     if spec.compiler == "aot":
         return Template(AOT_BLOCK).substitute(mode=literal(spec.mode), arguments=arguments, compiled=compiled)
@@ -285,6 +288,6 @@ def _path(path: Path) -> str:
 
 
 def literal(value: object) -> str:
-    """Returns the `repr` of a value, if possible in double quotes."""
+    """Returns the `repr` of a value; of a text in double quotes, if possible."""
     text = repr(value)
     return text if '"' in text else text.replace("'", '"')

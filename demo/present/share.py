@@ -1,7 +1,7 @@
-"""One file to send: a result as HTML that stands alone. It needs no network, no server and no further file.
+"""Writes a result as one HTML file to send, which needs no network, no server and no further file.
 
-Verdict, race, slider, the lines for your own code, machine and versions. Notebooks show the same file.
-Not covered: predictions and pictures, which may be private.
+It has the verdict, the race, the slider for the number of calls, the lines for a user's own code, machine and versions.
+Notebooks show the same file. Not covered: predictions and pictures, which may be private.
 """
 
 from html import escape
@@ -16,7 +16,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 
 
 def page(report: Report, calls: int = whole_work.USUAL_CALLS) -> str:
-    """Returns the file as text, some 30 kB. `calls`: where its slider stands."""
+    """Returns the HTML file as text, about 30 kB. `calls`: the number of calls at which its slider starts."""
     result = report.result
     choice = whole_work.choice_of(report)
     script = f"<script>{whole_work.file_text('whole_work.js')}</script>" if choice is not None else ""
@@ -43,7 +43,7 @@ def page(report: Report, calls: int = whole_work.USUAL_CALLS) -> str:
 
 
 def frame(report: Report) -> str:
-    """Returns the file within a frame of its own, for a notebook: neither changes the other's look."""
+    """Returns the HTML file within an iframe, for a notebook: the styles of the two cannot mix."""
     return (
         f'<iframe srcdoc="{escape(page(report))}" title="{escape(report.title)}" sandbox="allow-scripts" '
         'style="width: 100%; max-width: 56em; height: 62em; border: 0"></iframe>'
@@ -64,7 +64,7 @@ def _verdict(report: Report) -> str:
 
 
 def _sentences(report: Report) -> list[tuple[str, str]]:
-    """Returns sentences without full stops, each with its CSS class."""
+    """Returns (sentence, CSS class) pairs. Sentences have no full stop."""
     result = report.result
     if report.kind is None:
         failed = result.failure

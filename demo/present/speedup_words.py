@@ -1,4 +1,4 @@
-"""A speed-up in words: the verdict for large letters and in short, its ratio, and its interval."""
+"""A speed-up in words: the verdict for large letters and in short, the ratio, and the interval."""
 
 from ..core import format as fmt
 from ..core.comparison import Speedup
@@ -32,7 +32,7 @@ def _headline_key(speedup: Speedup) -> str:
 
 
 def headline_texts(speedup: Speedup) -> tuple[str, str, str]:
-    """Returns the verdict in three texts, the second one for large letters: 'Compiled is', '1.44×', 'faster'."""
+    """Returns the verdict in three texts: 'Compiled is', '1.44×', 'faster'. The second is for large letters."""
     before, middle, after = HEADLINES[_headline_key(speedup)]
     return before, middle.format(ratio=ratio_above_one(speedup)), after
 
@@ -45,16 +45,16 @@ def in_short(speedup: Speedup) -> str:
 
 
 def ratio_or_range(interval: Interval) -> str:
-    """Returns '1.44×', or the range if it is not known within `RANGE`: '1.2 to 13×'."""
+    """Returns the ratio, '1.44×'; if its interval is wider than ±`RANGE`, the range: '1.2 to 13×'."""
     if interval.half_width > RANGE:
         return fmt.two_ends(interval.low, interval.high)
     return fmt.estimate(interval.ratio, interval.low, interval.high)
 
 
 def ratio_above_one(interval: Interval) -> str:
-    """Returns how many times faster or slower, never below 1: '1.44×', with as many digits as the interval allows.
+    """Returns how many times faster or slower compiled is, never below 1: '1.44×'.
 
-    If it is not known within `RANGE`, the range: '1.2 to 13×'.
+    It has as many digits as the interval allows. If the interval is wider than ±`RANGE`, it is the range: '1.2 to 13×'.
     """
     if interval.ratio < 1:
         return ratio_or_range(Interval(1 / interval.ratio, 1 / interval.high, 1 / interval.low))
@@ -62,5 +62,5 @@ def ratio_above_one(interval: Interval) -> str:
 
 
 def with_ends(text: str, interval: Interval) -> str:
-    """Returns `text` with the interval: '1.44× (1.41 to 1.45×)'."""
+    """Returns `text` followed by the interval: '1.44× (1.41 to 1.45×)'."""
     return f"{text} ({fmt.ends(interval.low, interval.high)})"

@@ -1,7 +1,7 @@
-"""A wall of races: the runs measured so far as small pictures on one time axis, sorted by when compiling pays.
+"""A wall of races: the runs measured so far as small charts on one time axis, sorted by when compiling pays.
 
-A picture shows how many calls compiled has answered, as a share of what eager has answered by then: nothing while it
-compiles, as many where the line crosses that of eager, and in the end as many more as it is faster. Nothing moves.
+A chart shows the calls that compiled has answered so far, divided by those that eager has answered so far. It is 0
+while compiled compiles, 1 where the lines of the race cross, and approaches the speed-up. Nothing is animated.
 """
 
 import math
@@ -51,7 +51,7 @@ class _Axis(NamedTuple):
 
 
 def latest(reports: Iterable[Report]) -> list[Report]:
-    """Returns the newest report with a race of each model, setting and machine. `reports`: newest first."""
+    """Returns the newest report for each model, setting and machine that has a race. `reports`: newest first."""
     found: dict[object, Report] = {}
     for report in reports:
         if report.race:
@@ -60,9 +60,9 @@ def latest(reports: Iterable[Report]) -> list[Report]:
 
 
 def wall(reports: Sequence[Report], stored: Iterable[str] = ()) -> str:
-    """Returns the races of the reports as HTML, those that pay soonest first; '' without any.
+    """Returns the races of the reports as HTML, sorted by when compiling pays; '' if there are none.
 
-    `stored`: the ids of runs that the page can open. Their pictures are links.
+    `stored`: the ids of runs that the page can open. Their charts are links.
     """
     if not reports:
         return ""
@@ -76,7 +76,10 @@ def wall(reports: Sequence[Report], stored: Iterable[str] = ()) -> str:
 
 
 def _pays_at(report: Report) -> float:
-    """Returns the seconds until compiling has paid from the start that costs most; infinite if it never pays."""
+    """Returns the seconds until compiling has paid, from the start with the most expensive first call.
+
+    Infinite if compiling never pays.
+    """
     crossings = [line.crossing for line in report.race[1:]]
     return max(math.inf if crossing is None else crossing[1] for crossing in crossings)
 

@@ -1,10 +1,11 @@
-"""How many calls between two restarts? What compiling saves or costs over the whole work of a process.
+"""Answers what compiling saves or costs a process in total, for a given number of calls between two restarts.
 
-- In words: `calls_sentence`, for a number of calls.
-- As a strip of colours along an axis of calls: which way to run the model is known to be the best, and where.
-- As a slider: HTML that whole_work.js keeps up to date, in the page and in a file that stands alone.
+- In words: `calls_sentence`, for one number of calls.
+- As a strip of colours along an axis of calls: which way to run the model is known to be the fastest for how many
+  calls.
+- As a slider: HTML that whole_work.js updates, in the page and in a file of its own.
 
-A strip and a sentence are as vague as the measurement: where the intervals allow both, "cannot be told" stands.
+A strip and a sentence claim no more than the measurement: if the intervals do not decide, they say "cannot be told".
 """
 
 import json
@@ -39,7 +40,7 @@ NOT_TOLD = "cannot be told"
 
 @dataclass(frozen=True)
 class Choice:
-    """The ways to run a model, eager first. The number of calls decides which of them takes the least time."""
+    """The ways to run a model, eager first. The number of calls decides which way takes the least time in total."""
 
     starts: Mapping[str, Mapping[str, WayCost]]
     """What each way costs, by the start in words ('from nothing') and by the way's name."""
@@ -54,7 +55,7 @@ class Choice:
 
 
 def choice_of(report: Report) -> Choice | None:
-    """Returns the choice between eager and compiled that a run measured; None if no figure of it holds."""
+    """Returns the choice between eager and compiled that a run measured; None if none of its times can be relied on."""
     result = report.result
     if report.kind is None or not result.whole_work(1):
         return None
@@ -82,7 +83,10 @@ def calls_sentence(report: Report, calls: int) -> str:
 
 
 def answer(ways: Mapping[str, WayCost], calls: int) -> str:
-    """Returns the answer for one start: 'saves 21 s (9.0 to 33 s)'; of a search 'freezing saves 21 s (...)'."""
+    """Returns the answer for one start, 'saves 21 s (9.0 to 33 s)'.
+
+    If there are several ways besides eager, it names the best: 'freezing saves 21 s (...)'.
+    """
     best = known_best(ways, calls)
     eager, *others = ways
     if len(others) == 1:
@@ -106,7 +110,10 @@ def amount(saved: Duration) -> str:
 
 
 def best_guess(ways: Mapping[str, WayCost], best: list[str], calls: int) -> str:
-    """Returns the first of the ways in `best` that takes at most 5 % longer than any other, as far as is known."""
+    """Returns the first way in `best` whose time may be at most 5 % above that of any other way in `best`.
+
+    Compared are the upper ends of the times' intervals.
+    """
     most = {name: ways[name].total(calls).high for name in best}
     return next(name for name in best if most[name] <= 1.05 * min(most.values()))
 
@@ -125,7 +132,7 @@ def _any_of(names: list[str]) -> str:
 
 @dataclass(frozen=True)
 class StripPart:
-    """A part of the axis in which one answer holds."""
+    """A part of the strip, for numbers of calls that have the same answer."""
 
     begin: float
     end: float
@@ -136,12 +143,12 @@ class StripPart:
 
 
 def calls_at(step: int) -> int:
-    """Returns the number of calls at a step of the slider, from 0: two digits of a power of ten."""
+    """Returns the number of calls at a step of the slider, counted from 0: a power of ten, rounded to two digits."""
     return int(float(f"{10 ** (step / STEPS_A_DECADE):.1e}"))
 
 
 def segments(ways: Mapping[str, WayCost]) -> list[StripPart]:
-    """Returns what is known to be the best along the axis, from the left."""
+    """Returns the strip's parts from left to right: which way is known to be best for which numbers of calls."""
     last = DECADES * STEPS_A_DECADE
     answers = [_verdict(ways, calls_at(step)) for step in range(last + 1)]
     parts, step = [], 0
@@ -161,7 +168,11 @@ def _verdict(ways: Mapping[str, WayCost], calls: int) -> tuple[str, str]:
 
 
 def strip(ways: Mapping[str, WayCost], title: str, size: str = 'width="100%"', narrowest: float = NARROWEST) -> str:
-    """Returns the strip as SVG, `STRIP_HEIGHT` high. `size`: its place and width; `narrowest`: its least width."""
+    """Returns the strip as SVG, `STRIP_HEIGHT` high.
+
+    `size`: attributes with its place and width. `narrowest`: the least width at which it is shown, which decides
+    whether a text fits.
+    """
     parts, texts, along = [], [], segments(ways)
     for part in along:
         width = part.end - part.begin
@@ -181,7 +192,7 @@ def strip(ways: Mapping[str, WayCost], title: str, size: str = 'width="100%"', n
 
 
 def at_rest(report: Report) -> Below | None:
-    """Returns the strips of a run as SVG for below its race, with the question and an axis; None without figures."""
+    """Returns a run's strips as SVG, with the question and an axis, for below its race; None if no saving is known."""
     choice = choice_of(report)
     if choice is None:
         return None
@@ -226,12 +237,12 @@ _STYLE = f"""<style>
 
 @cache
 def file_text(name: str) -> str:
-    """Returns the text of a file beside this one: 'whole_work.js' or 'whole_work.css'."""
+    """Returns the text of a file in this file's folder: 'whole_work.js' or 'whole_work.css'."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def slider(choice: Choice | None, calls: int = USUAL_CALLS) -> str:
-    """Returns the slider with its strips as HTML, at `calls`; '' without a choice. whole_work.js moves it."""
+    """Returns the slider with its strips as HTML, set to `calls`; '' if `choice` is None. whole_work.js updates it."""
     if choice is None:
         return ""
     rows = "".join(
@@ -260,14 +271,17 @@ def slider(choice: Choice | None, calls: int = USUAL_CALLS) -> str:
 
 
 def eager_takes(choice: Choice, calls: int) -> str:
-    """Returns 'Eager takes 1 min 4 s.', for a batch of pictures 'Eager takes 1 min 4 s for 80 000 images.'"""
+    """Returns 'Eager takes 1 min 4 s.'; with several pictures a call 'Eager takes 1 min 4 s for 80 000 images.'"""
     eager = next(iter(next(iter(choice.starts.values())).values()))
     images = f" for {fmt.count(calls * choice.images, 'image')}" if choice.images > 1 else ""
     return f"Eager takes {fmt.duration(eager.total(calls).seconds)}{images}."
 
 
 def slider_data(choice: Choice) -> str:
-    """Returns what whole_work.js needs, as JSON: of each way its first call and its calls, as [seconds, low, high]."""
+    """Returns the data for whole_work.js as JSON: for each way, its first call and its further calls.
+
+    Each is [seconds, low, high].
+    """
     starts = {
         start: {name: [_ends(cost.first), _ends(cost.call)] for name, cost in ways.items()}
         for start, ways in choice.starts.items()
