@@ -107,7 +107,7 @@ def tail(slow_call: float, usual_call: float) -> dict[str, Any]:
         (tail(0.005, 0.003), []),  # of a slower model
     ],
 )
-def test_what_a_model_compiled_in_part_or_a_slow_call_says(fields: dict[str, Any], keys: list[str]) -> None:
+def test_compiles_in_part_and_slow_calls_have_caveats(fields: dict[str, Any], keys: list[str]) -> None:
     assert [caveat.key for caveat in caveats.of_timing(ok_result(**fields))] == keys
 
 
@@ -120,9 +120,9 @@ def test_what_a_model_compiled_in_part_or_a_slow_call_says(fields: dict[str, Any
         (CudaGraphs("skipped", "mutated inputs"), "were skipped: mutated inputs."),
     ],
 )
-def test_cuda_graphs_that_hold_not_all_are_told(graphs: CudaGraphs, words: str) -> None:
-    found = caveats.of_cuda_graphs(ok_result(**compiled(1, cuda_graphs=graphs)))
-    assert [str(caveat).endswith(words) for caveat in found] == [True] * bool(words)
+def test_cuda_graphs_skipped_or_used_in_part_have_a_caveat(graphs: CudaGraphs, words: str) -> None:
+    graph_caveats = caveats.of_cuda_graphs(ok_result(**compiled(1, cuda_graphs=graphs)))
+    assert [str(caveat).endswith(words) for caveat in graph_caveats] == [True] * bool(words)
 
 
 NOISE = 1 + 0.05 * np.abs(np.random.default_rng(0).standard_normal(240))
@@ -142,7 +142,7 @@ RISE = np.linspace(1, 1.5, 240)
     ],
     ids=["slower", "twenty calls", "faster", "a warm machine", "a step", "noise", "ten calls"],
 )
-def test_only_a_steady_growth_is_one(seconds: np.ndarray, grows: bool) -> None:
+def test_only_a_steady_growth_of_call_times_is_reported(seconds: np.ndarray, grows: bool) -> None:
     assert (caveats.steady_growth(seconds) is not None) is grows
 
 
@@ -180,7 +180,7 @@ def fallback(reason: str) -> str:
     return next(str(caveat) for caveat in caveats.of_timing(ok_result(**fields)) if caveat.key == "fallbacks")
 
 
-def test_what_left_a_function_to_eager_has_its_remedy(monkeypatch) -> None:
+def test_a_fallback_to_eager_has_its_remedy(monkeypatch) -> None:
     assert fallback("a loop").endswith("The first: a.py:1 in f, a loop.")
     assert "allow_rnn = True" in fallback("Attempted to wrap RNN, GRU, or LSTM")
     monkeypatch.setenv("TORCHDYNAMO_SUPPRESS_ERRORS", "1")
@@ -238,7 +238,7 @@ def test_subnormal_numbers_have_their_share_and_place(model: torch.nn.Module, x:
         assert caveats.subnormal_shares(workload_of(model, input=x)) == shares
 
 
-def test_memory_in_which_nothing_was_written_counts_as_no_result() -> None:
+def test_subnormals_of_uninitialised_memory_are_not_counted() -> None:
     mode = caveats._Subnormals()
     for name, counted in (("empty_like", 0), ("mul", 10)):
         function = Mock(return_value=torch.full((10,), 1e-41), overloadpacket=SimpleNamespace(__name__=name))
@@ -258,11 +258,11 @@ def test_memory_in_which_nothing_was_written_counts_as_no_result() -> None:
         pytest.param(lambda: (X + 1)[:0], False, id="an empty tensor, which has no address"),
     ],
 )
-def test_a_call_that_gives_a_tensor_again(call: Callable[[], Any], again: bool) -> None:
+def test_calls_that_return_the_same_tensor_have_a_caveat(call: Callable[[], Any], again: bool) -> None:
     with torch.inference_mode():
         assert repeated(call, lambda: X + 1) == ["eager"] * again
 
 
 @pytest.mark.parametrize(("device", "variants"), [("cpu", ["compiled"]), ("cuda", [])])
-def test_on_a_gpu_compiled_outputs_may_share_one_place(device: str, variants: list[str]) -> None:
+def test_on_a_gpu_compiled_outputs_may_share_their_memory(device: str, variants: list[str]) -> None:
     assert repeated(lambda: X + 1, lambda: KEPT, device) == variants

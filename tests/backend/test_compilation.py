@@ -187,7 +187,7 @@ LIBRARY, PROBE = f"{KEY}.main.so", f"{KEY}.so"
     ],
     ids=["empty", "of another model", "a library", "a kernel of a GPU", "all of it", "graph without its library"],
 )
-def test_a_first_call_that_found_a_part_is_not_cold(misses, cached, partly, monkeypatch):
+def test_a_first_call_with_part_of_the_cache_is_not_cold(misses, cached, partly, monkeypatch):
     monkeypatch.setattr(compilation.CppPythonBindingsCodeCache, "cache", {KEY: None})
     log = compilation.CompileLog(cached)
     with log.record_gpu_kernels():

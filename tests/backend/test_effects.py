@@ -190,7 +190,7 @@ def adds_to_an_array(model: Any, x: torch.Tensor) -> torch.Tensor:
         pytest.param(lambda m, x: m.layer(x).add_(1), "", id="what it made itself"),
     ],
 )
-def test_each_call_gets_what_the_first_one_got(function: Callable[..., Any], changed: str) -> None:
+def test_every_call_gets_the_inputs_and_buffers_of_the_first(function: Callable[..., Any], changed: str) -> None:
     kept = {"mean": nn.Buffer(torch.zeros(4)), "hidden": torch.zeros(3, 4), "keys": torch.zeros(0, 4)}
     kept |= {"pair": (torch.zeros(0, 4), torch.zeros(3, 4)), "queue": deque(maxlen=9), "array": np.zeros(4, np.float32)}
     model_effects, workload = observed(function, **kept, cache={"layers": [torch.zeros(3, 4)]})
@@ -254,7 +254,7 @@ def kept_answer(model: Any, x: torch.Tensor) -> torch.Tensor:
         pytest.param(lambda m, x: (m.layer.weight.clone(), x + 1), False, id="a copy beside an answer"),
     ],
 )
-def test_a_call_whose_outputs_are_copies_of_what_is_kept(function: Callable[..., Any], copies: bool) -> None:
+def test_outputs_that_only_copy_kept_tensors_are_recognised(function: Callable[..., Any], copies: bool) -> None:
     assert observed(function, answers={})[0].copies == copies
 
 
@@ -292,7 +292,7 @@ ONES = torch.ones(2, 2)
         pytest.param(torch.nested.nested_tensor([ONES, ONES[0:1]]), "", id="a nested tensor"),
     ],
 )
-def test_an_output_that_computes_when_it_is_read(output: torch.Tensor, kind: str) -> None:
+def test_a_tensor_that_computes_when_read_is_recognised(output: torch.Tensor, kind: str) -> None:
     assert effects.compute_when_read({"y": output}) == kind
 
 
@@ -306,11 +306,11 @@ def test_an_output_that_computes_when_it_is_read(output: torch.Tensor, kind: str
         pytest.param(3.5, "", id="a number"),
     ],
 )
-def test_outputs_without_a_tensor_that_compute_later(outputs: Any, kind: str) -> None:
+def test_lazy_outputs_without_a_tensor_are_recognised(outputs: Any, kind: str) -> None:
     assert effects.compute_when_read(outputs) == kind
 
 
-def test_memory_that_grows_with_each_call() -> None:
+def test_the_growth_of_memory_by_call_is_measured() -> None:
     past: list[torch.Tensor] = []
     assert effects.growth_per_call(lambda: past.append(torch.ones(1000))) == 4000
     assert effects.growth_per_call(lambda: past.__setitem__(0, torch.ones(1000))) == 0

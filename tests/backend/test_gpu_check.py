@@ -12,7 +12,7 @@ def test_without_a_gpu_there_is_nothing_to_check(monkeypatch, capsys) -> None:
     assert "no GPU that torch can use" in capsys.readouterr().out
 
 
-def test_after_a_check_that_fails_come_the_others(monkeypatch, capsys) -> None:
+def test_a_failed_check_does_not_stop_the_others(monkeypatch, capsys) -> None:
     def broken() -> str:
         raise RuntimeError("CUDA error")
 

@@ -55,7 +55,7 @@ def test_threads_for_which_code_is_kept_are_preferred(free: int, most: int, kept
     assert WorkerJob(SPEC, kept_threads=kept).threads_on(free, most) == threads
 
 
-def test_a_code_is_sent_at_once_and_does_not_stay() -> None:
+def test_a_status_code_is_sent_at_once_and_not_repeated() -> None:
     events = Events(pipe := Pipe())
     for code in ("", "fewer_threads", ""):
         events.progress("time", 0.6, code=code)
@@ -77,7 +77,7 @@ def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
     assert shares == sorted(shares) and 0 < shares[0] and shares[-1] == pytest.approx(1.0)
 
 
-def test_calls_that_turn_out_slower_take_none_back() -> None:
+def test_the_count_of_calls_never_falls_when_calls_get_slower() -> None:
     estimates, line, counted = [0.002, 0.00201, 0.03, 0.003, 0.5], (), []
     for second, each in enumerate(estimates, 4):
         line = messages.bent(line, 0.0, second, each)

@@ -287,7 +287,7 @@ def test_weights_that_the_model_does_not_take_are_a_caveat(tmp_path) -> None:
         ({"dtype": "float32"}, {}, []),
     ],
 )
-def test_a_checkpoint_in_another_format_than_the_run_is_told(
+def test_a_checkpoint_in_another_format_has_a_caveat(
     entries: dict[str, Any], options: dict[str, Any], keys: list[str], tmp_path
 ) -> None:
     assert list(keys_of(Path(changed_copy(tmp_path, MODEL, **entries)), **options)) == keys

@@ -33,7 +33,7 @@ def compare(
     return parity.compare_outputs(eager, eager if again is None else again, compiled, dtype, lambda _: exact)
 
 
-def test_the_largest_error() -> None:
+def test_the_largest_error_is_unknown_if_an_output_is_nan() -> None:
     assert compare(BASE, BASE + 5e-4).max_abs_error == pytest.approx(5e-4, rel=0.01)
     assert compare(BASE, NAN).max_abs_error is None
     assert compare(torch.arange(3), torch.arange(3)).max_abs_error == 0
@@ -194,7 +194,7 @@ def test_small_outputs_made_zero_or_reversed_differ(scale: float) -> None:
         pytest.param(0.04, 0.3, "not comparable", id="rounding moves everything"),
     ],
 )
-def test_luck_of_eager_is_judged_by_moved_layers(error: float, moved: float, verdict: str) -> None:
+def test_an_error_is_judged_by_what_rounding_in_layers_moves(error: float, moved: float, verdict: str) -> None:
     tensor = torch.tensor([1.0])
     result = parity.compare_outputs(
         tensor, tensor, tensor + error, "bfloat16", lambda share: tensor.double() + (moved if share else 0)

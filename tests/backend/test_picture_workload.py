@@ -61,7 +61,7 @@ def test_a_batch_is_the_picture_repeated_in_the_runs_dtype() -> None:
     assert torch.equal(batch["pixel_values"][0], batch["pixel_values"][2])
 
 
-def test_what_else_a_processor_makes_is_left_out() -> None:
+def test_inputs_that_the_model_does_not_take_are_left_out() -> None:
     more: dict[str, Any] = {"pixel_values": PIXELS, "spatial_shapes": [], "unheard_of": torch.zeros(1)}
     assert set(workload_of("shapes-vit", inputs=more).preprocess()) == {"pixel_values"}
 

@@ -136,7 +136,7 @@ def test_a_slow_model_has_fewer_calls_on_the_gpus_clock(seconds: float, calls: i
     assert len(profiling.device_times(lambda: fake.run(0.0), seconds)) == calls
 
 
-def test_events_count_the_work_and_not_the_launches(fake: FakeCuda) -> None:
+def test_cuda_events_time_the_kernels_without_their_launch(fake: FakeCuda) -> None:
     def call() -> None:
         for _ in range(100):
             fake.run(1e-6)
@@ -156,7 +156,7 @@ def test_energy_is_what_the_counter_moved(readings: tuple[float | None, ...], en
     assert profiling.back_to_back(lambda: fake.run(1e-3), GPU, 1e-3, lambda: next(counter)).joules == energy
 
 
-def test_the_copy_rate_is_not_that_of_launches(fake: FakeCuda, monkeypatch) -> None:
+def test_the_copy_rate_leaves_out_the_launches(fake: FakeCuda, monkeypatch) -> None:
     """An H100 copies 3.35 TB a second: 256 MiB there and back in 0.16 ms, of which 10 us are launch and wait."""
     rate = 3.35e12
     fake.memory_moves(monkeypatch, rate)
@@ -194,7 +194,7 @@ def examine(run: Run, eager: Variant) -> tuple[Measurement, Measurement]:
     return run.result.eager, run.result.compiled
 
 
-def test_an_allocator_that_is_silent_costs_one_figure(run: Run, monkeypatch) -> None:
+def test_without_allocator_statistics_only_the_peak_is_missing(run: Run, monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: "cudaMallocAsync")
     monkeypatch.setattr(torch.cuda, "memory_snapshot", Mock(side_effect=RuntimeError("not meaningful")))
     eager, _ = examine(run, run.warm_up_eager())

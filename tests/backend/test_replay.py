@@ -60,7 +60,7 @@ def test_recompiles_follow_dynamos_rules(checkpoint: str, dynamic: str, log: str
     assert len(replay["seconds"]) == len(waited) and all(seconds > 0 for seconds in replay["seconds"])
 
 
-def test_a_call_that_records_a_cuda_graph_has_waited(network: str, monkeypatch) -> None:
+def test_a_call_that_records_a_cuda_graph_counts_as_waited(network: str, monkeypatch) -> None:
     """The second call records: the first call of a size runs without a CUDA graph."""
     recordings = iter([0, 0, 0, 0, 1, 1, 1])  # when the log begins, then before and after each call
     monkeypatch.setattr(compilation, "cuda_graph_recordings", lambda: next(recordings))

@@ -152,7 +152,7 @@ def test_frozen_graphs_that_are_not_in_the_cache_are_no_warm_call_on_a_gpu(
         assert ELSEWHERE(spec, None, None).first_call_seconds == 9.0
 
 
-def test_what_fails_beside_the_timing_costs_its_own_figures_only(monkeypatch) -> None:
+def test_a_failure_outside_the_timing_loses_only_its_own_figures(monkeypatch) -> None:
     monkeypatch.setattr(profiling, "back_to_back", Mock(side_effect=ValueError("no throughput")))
     monkeypatch.setattr(profiling, "profiles", Mock(side_effect=RuntimeError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")))
     monkeypatch.setattr(parity, "compare_outputs", Mock(side_effect=ValueError("no parity")))
@@ -346,7 +346,7 @@ def test_cores_busy_before_the_timing_are_no_caveat_if_threads_lacked_cores_in_i
     assert [caveat.key for caveat in run.result_so_far().caveats] == keys
 
 
-def test_random_weights_see_nothing() -> None:
+def test_random_weights_have_no_predictions() -> None:
     result = result_of(weights="random")
     assert (result.status, result.predictions, result.compilation.graphs) == ("ok", None, 1)
     assert "random_weights" in [caveat.key for caveat in result.caveats]

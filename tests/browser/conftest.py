@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.troubles import heard
+from support.troubles import collect_troubles
 
 from demo.core import cores
 from demo.ui.page import launch
@@ -74,7 +74,7 @@ def new_tab(chromium: Any, address: str, troubles: list[str]) -> Iterator[Callab
             tab.close()
         tab = window.new_page()
         tab.set_viewport_size({"width": width, "height": height})
-        heard(tab, address, troubles)
+        collect_troubles(tab, address, troubles)
         return tab
 
     yield opened

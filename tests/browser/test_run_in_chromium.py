@@ -14,7 +14,7 @@ from starlette.routing import compile_path
 from support.fake_runner import FakeRunner, measured
 from support.page_support import stored
 from support.samples import MACHINE, launching, measurement, ok_result
-from support.troubles import heard
+from support.troubles import collect_troubles
 
 from demo.core.comparison import Spread, WayCost
 from demo.core.options import BadInput, RunSpec
@@ -352,7 +352,7 @@ def test_a_run_outlives_a_reload(tab: Any, address: str, troubles: list[str]) ->
     tab.locator(HEADLINE, has_text="2.0×").wait_for()
     tab.wait_for_url("**run=*")
     second = tab.context.new_page()  # its storage is emptied: this browser was never here
-    heard(second, address, troubles)
+    collect_troubles(second, address, troubles)
     second.set_viewport_size({"width": 390, "height": 900})
     open_link(second, tab.url)
     second.locator(HEADLINE).wait_for()
@@ -389,7 +389,7 @@ def test_a_search_outlives_a_reload(tab: Any, address: str, runner: Runner, shot
 PROJECTOR = {"width": 1920, "height": 1080}
 
 
-def test_the_keys_of_the_stage(tab: Any, address: str, runner: Runner) -> None:
+def test_stage_mode_answers_to_its_keys(tab: Any, address: str, runner: Runner) -> None:
     open_link(tab, f"{address}?__theme=light&batch_size=3")
     before = len(runner.runs)
     for key in ("r", "d", "2"):

@@ -329,7 +329,7 @@ def test_during_a_run_the_tab_key_reaches_cancel(page: Any) -> None:
 # What the tabs do
 
 
-def test_published_keeps_its_filters_in_the_address(tab: Any, address: str) -> None:
+def test_the_published_tab_keeps_its_filters_in_the_address(tab: Any, address: str) -> None:
     tab.goto(f"{address}?tab=published&published_subset=&published_gpu=%3Cscript%3E")
     tab.wait_for_url("**?tab=published&published_subset=&published_gpu=")  # what is no choice is not kept
     tab.get_by_label("GPU", exact=True).click()

@@ -46,7 +46,7 @@ def test_a_model_of_ones_own_is_run_again(runner: FakeRunner, tmp_path) -> None:
     assert main(command) == 0 and runner.runs == first * 2
 
 
-def test_no_answer_is_exit_code_1(runner: FakeRunner, capsys) -> None:
+def test_a_search_without_an_answer_exits_with_1(runner: FakeRunner, capsys) -> None:
     runner.answer = lambda spec, image: failed_result(spec=spec)
     assert main(["best"]) == 1
     assert "There is no answer yet: default mode out of memory" in capsys.readouterr().out

@@ -166,7 +166,7 @@ def test_a_space_with_something_else_is_left_as_it_is(tree: Path, hub: Hub, caps
     assert [call[0] for call in hub.api.method_calls] == ["create_repo", "space_info"]
 
 
-def test_an_error_of_the_hub_has_its_way_out(tree: Path, hub: Hub, capsys) -> None:
+def test_an_error_of_the_hub_has_its_remedy(tree: Path, hub: Hub, capsys) -> None:
     hub.api.create_repo.side_effect = OSError("401: Not\r\nyou")
     assert main(["deploy", "me/bench"]) == FAILED
     output = capsys.readouterr()

@@ -47,7 +47,7 @@ def test_the_doctor_names_what_is_missing_and_the_remedy(lacks, code, parts, mac
     assert [part for part in parts if part not in out] == []
 
 
-def test_the_doctor_as_json(machine: Any, capsys) -> None:
+def test_the_doctor_prints_its_problems_and_notes_as_json(machine: Any, capsys) -> None:
     machine(WorkerDied("ImportError: no libcudart"), reachable=False)
     assert main(["doctor", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)

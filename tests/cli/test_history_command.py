@@ -74,7 +74,7 @@ def test_a_slip_is_answered_with_a_sentence(words: list[str], sentence: str, sto
     assert len(stored.all()) == 2
 
 
-def test_history_delete_needs_a_yes(stored: History, capsys) -> None:
+def test_history_delete_needs_the_option_yes(stored: History, capsys) -> None:
     assert main(["history", "delete", ok_result().id]) == 2
     assert "Add --yes" in capsys.readouterr().err
     assert len(stored.all()) == 2

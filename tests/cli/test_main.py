@@ -100,7 +100,7 @@ def test_the_bare_command_has_an_example_that_can_be_parsed(capsys) -> None:
     assert parser().parse_args(example.split()).command
 
 
-def test_list_is_the_catalogue(capsys) -> None:
+def test_list_prints_every_checkpoint_of_the_catalogue(capsys) -> None:
     ids = [checkpoint.id for checkpoint in catalog.CHECKPOINTS]
     assert main(["list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == ids

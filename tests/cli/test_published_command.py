@@ -10,7 +10,7 @@ from demo.cli.main import main
 from demo.store import published
 
 
-def test_the_filter_is_the_page_s(capsys) -> None:
+def test_published_filters_rows_as_the_page_does(capsys) -> None:
     options = ["--gpu", "T4", "--subset", "nightly", "--batch-size", "16", "--task", "image-classification"]
     assert main(["published", *options, "--model", "beit", "--json"]) == OK
     (row,) = json.loads(capsys.readouterr().out)

@@ -140,7 +140,7 @@ NEAR = {"parity": Parity("not comparable", 0.001, "Much rounding.")}
         (NEAR, "1.05 --undecided pass", 0, "nobody knows whether the outputs agree (--undecided pass)"),
     ],
 )
-def test_a_gate_has_three_ends(changes: Any, options: str, code: int, words: str, fake: Any, capsys) -> None:
+def test_a_gate_exits_with_0_1_or_3(changes: Any, options: str, code: int, words: str, fake: Any, capsys) -> None:
     fake(ok_result(**changes))
     assert main([*RUN, "--at-least", *options.split()]) == code
     assert words in capsys.readouterr().err

@@ -60,7 +60,7 @@ def test_a_usual_name_of_something_else_is_no_hint() -> None:
 
 
 @pytest.mark.parametrize("text", ["❤\ufe0f", "خواهم", "e\u0301", "黒\u3000猫", "a\u00a0b"], ids=ascii)
-def test_letters_stay(text: str) -> None:
+def test_printable_text_keeps_letters_of_all_scripts(text: str) -> None:
     assert fmt.printable(text) == fmt.redact(text) == text
 
 

@@ -74,7 +74,7 @@ def test_departures_are_the_options_that_are_not_at_their_default() -> None:
     ],
     ids=lambda value: ascii(list(value.items())[1:])[:80] if isinstance(value, dict) else "",
 )
-def test_a_conflict_of_options_has_a_way_out(fields: dict[str, Any], words: str) -> None:
+def test_a_conflict_of_options_names_a_change_that_works(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(BadInput) as refusal:
         RunSpec(**fields)
     assert words in str(refusal.value) and len(str(refusal.value)) < 200

@@ -56,6 +56,6 @@ def states(foreign: float, free: float = 2.0) -> tuple[HostSample, ...]:
         pytest.param(ok_result(compilation=RECOMPILED), None, None, id="recompiled"),
     ],
 )
-def test_the_mark_has_a_way_out(result: RunResult, mark: str | None, remedy: str | None) -> None:
+def test_the_quality_mark_names_its_remedy(result: RunResult, mark: str | None, remedy: str | None) -> None:
     rating = quality(result)
     assert (rating and rating.mark, rating and rating.remedy) == (mark, remedy)

@@ -208,7 +208,7 @@ def test_without_a_difference_a_start_costs_its_first_call() -> None:
     ],
     ids=["other outputs", "void", "nothing compiled"],
 )
-def test_no_figure_of_the_whole_work_stands_if_none_holds(changes: dict[str, Any]) -> None:
+def test_no_total_is_given_if_the_speed_up_does_not_hold(changes: dict[str, Any]) -> None:
     assert ok_result(**changes).whole_work(1_000) == {}
 
 

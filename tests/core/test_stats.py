@@ -83,7 +83,9 @@ def test_the_noise_floor_is_what_eager_differs_from_itself(ratio: float) -> None
         pytest.param((1.0, 0.999, 1.001), 0.002, True, "unsure", id="equal while cores were taken"),
     ],
 )
-def test_the_verdict(ratio: tuple[float, float, float], floor: float, taken: bool, verdict: str) -> None:
+def test_the_verdict_follows_from_interval_floor_and_cores(
+    ratio: tuple[float, float, float], floor: float, taken: bool, verdict: str
+) -> None:
     assert stats.compare(Interval(*ratio), floor, taken).verdict == verdict
 
 
@@ -157,7 +159,7 @@ def test_what_is_saved_may_be_nothing_within_the_range_of_calls_only(
     assert (all_saved.low > 0) is (high is not None and calls >= high)
 
 
-def test_the_range_of_what_is_saved_keeps_its_word() -> None:
+def test_intervals_of_savings_cover_the_truth_in_95_of_100() -> None:
     """First calls and savings with the spread that their intervals tell: the truth lies in 95 % of the intervals."""
     rng, calls, held = np.random.default_rng(5), 2_000, 0
     for first, each in zip(12 * np.exp(rng.normal(0, 0.2, 2_000)), rng.normal(0.01, 0.002, 2_000), strict=True):
@@ -176,14 +178,14 @@ def test_one_first_call_has_the_spread_that_is_assumed() -> None:
     assert (duration.seconds, duration.low, duration.high) == pytest.approx(expected)
 
 
-def test_first_calls_that_agree_make_their_mean_surer() -> None:
+def test_four_equal_first_calls_narrow_the_interval() -> None:
     durations = (stats.pooled_duration([20.0] * count, 0.2, 10.0) for count in (1, 4))
     one_call, four_calls = (math.log(duration.high / duration.seconds) for duration in durations)
     assert four_calls < one_call / 2
 
 
 @pytest.mark.parametrize("runs", [1, 2, 5])
-def test_the_range_of_a_first_call_keeps_its_word(runs: int) -> None:
+def test_intervals_of_first_calls_cover_the_truth_in_95_of_100(runs: int) -> None:
     rng = np.random.default_rng(runs)
     durations = [stats.pooled_duration(20 * np.exp(rng.normal(0, 0.2, runs)), 0.2, math.inf) for _ in range(2_000)]
     assert 0.935 <= np.mean([duration.low <= 20 <= duration.high for duration in durations]) <= 0.965
@@ -206,7 +208,7 @@ def test_the_control_lies_between_the_halves_of_two_blocks():
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 9, 10, 12, 40])
-def test_the_interval_keeps_its_word(count: int) -> None:
+def test_paired_intervals_cover_the_truth_in_95_of_100(count: int) -> None:
     rng, ones = np.random.default_rng(count), np.ones(count)
     intervals = [stats.paired_ratio(1.3 * np.exp(rng.normal(0, 0.05, count)), ones) for _ in range(2_000)]
     assert 0.935 <= np.mean([interval.low <= 1.3 <= interval.high for interval in intervals]) <= 0.965
@@ -232,7 +234,7 @@ def test_the_interval_holds_for_reruns_if_their_spread_is_known(processes: int, 
 
 @pytest.mark.parametrize("freedom", [10, math.inf])
 @pytest.mark.parametrize("deviation", [0.005, 0.025, 0.08])
-def test_a_further_process_makes_the_answer_sharper(deviation: float, freedom: float) -> None:
+def test_a_further_process_narrows_the_interval(deviation: float, freedom: float) -> None:
     pools = [_reruns(9, deviation, seed) for seed in range(100)]
     widths = [[stats.rerun_ratio(pool[:count], 0.025, freedom).half_width for count in range(1, 10)] for pool in pools]
     assert (np.diff(np.median(widths, axis=0)) < 0).all()
@@ -245,14 +247,14 @@ def test_a_spread_known_from_few_runs_widens_the_interval() -> None:
     assert hardly.half_width > 1.2 * known.half_width
 
 
-def test_the_spread_of_processes_is_the_variance_that_theirs_do_not_explain() -> None:
+def test_the_spread_leaves_out_the_variance_within_processes() -> None:
     error = 0.05 * stats.t_quantile(math.inf)
     intervals = [Interval(math.exp(log), math.exp(log - error), math.exp(log + error)) for log in (0.0, 0.1, 0.2)]
     spread = stats.rerun_ratio(intervals, deviation=0.0, freedom=1e-9).deviation
     assert spread == pytest.approx(math.sqrt(0.1**2 - 0.05**2))
 
 
-def test_a_process_that_disagrees_makes_the_answer_blunter() -> None:
+def test_a_process_that_disagrees_widens_the_interval() -> None:
     pools = [(1.0, 1.01), (1.0, 1.01, 1.02), (1.0, 1.01, 1.5)]
     before, near, far = (
         stats.rerun_ratio([Interval(ratio, ratio - 0.01, ratio + 0.01) for ratio in pool], 0.025, 10) for pool in pools
@@ -272,7 +274,7 @@ def test_a_noisy_process_hardly_counts_beside_a_steady_one() -> None:
 @pytest.mark.parametrize(
     ("errors", "questions", "differ"), [(1.9, 1, False), (2.0, 1, True), (2.6, 6, False), (2.7, 6, True)]
 )
-def test_the_more_is_asked_the_larger_a_difference_must_be(errors: float, questions: int, differ: bool) -> None:
+def test_more_comparisons_need_a_larger_difference(errors: float, questions: int, differ: bool) -> None:
     """Two intervals of 10 %: at 5 % their estimates must be 1.960 standard errors apart, at 5 % / 6 2.638 of them."""
     error = math.sqrt(2) * math.log(1.1) / 1.960
     first, ratio = Interval(1.0, 1 / 1.1, 1.1), math.exp(errors * error)

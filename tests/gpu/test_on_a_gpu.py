@@ -102,7 +102,7 @@ def relative_error(spec: RunSpec) -> float:
     return float((product - exact).norm() / exact.norm())
 
 
-def test_number_formats_are_what_they_say() -> None:
+def test_number_formats_have_their_precision() -> None:
     new = torch.cuda.get_device_capability() >= refusals.AMPERE
     assert not new or relative_error(spec_of(dtype="tf32")) > 1e-4
     assert relative_error(spec_of()) < 1e-5

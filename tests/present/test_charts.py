@@ -49,7 +49,7 @@ def guide_rows(gpu: str, batch_size: int) -> list[PublishedRow]:
     return published.select(published.guide_rows(), "release", gpu, batch_size)
 
 
-def test_nothing_makes_no_chart() -> None:
+def test_without_rows_there_is_no_chart() -> None:
     figures = intervals({}), heatmap([]), crossover(WAYS[:1], []), ladder({}, []), durations([]), by_batch([])
     assert {*figures, trace(ok_result(eager=None, compiled=None))} == {None}
 

@@ -39,7 +39,7 @@ def area(left: int = 0, right: int = 640, bottom: int = 480) -> np.ndarray:
     return mask
 
 
-def seen(predictions: Predictions) -> Annotation:
+def eager_annotation(predictions: Predictions) -> Annotation:
     return annotate(preview(), info(), {"eager": predictions}, "eager")
 
 
@@ -108,13 +108,13 @@ def test_a_box_lies_where_it_is_in_the_full_size_picture(corners: tuple, rect: t
 
 def test_the_most_certain_comes_first_or_the_largest() -> None:
     detections = boxes(box("dog", 0, 0, 9, 9, score=0.6), box("cat", 0, 0, 9, 9))
-    assert captions(seen(detections)) == ["cat 90 %", "dog 60 %"]
+    assert captions(eager_annotation(detections)) == ["cat 90 %", "dog 60 %"]
     segments = segment("bed, bunk", area(right=9, bottom=9)), segment("sky", area(320)), segment("background", area())
-    assert captions(seen(Predictions(segments=segments))) == ["sky", "bed"]
+    assert captions(eager_annotation(Predictions(segments=segments))) == ["sky", "bed"]
 
 
 def test_a_segment_is_tinted_where_it_is() -> None:
-    annotation = seen(Predictions(segments=(segment("sky", area(right=320)),)))
+    annotation = eager_annotation(Predictions(segments=(segment("sky", area(right=320)),)))
     ((mask, _),) = annotation.marks
     assert set(np.unique(mask)) == {0.0, pictures.ALPHA} and mask.shape == (480, 640)
     image, colour = draw(annotation), np.array(rgb(label_colours(["sky"])["sky"]))

@@ -53,7 +53,7 @@ def test_all_races_have_one_time_axis() -> None:
     assert seconds["soon"] < seconds["late"]
 
 
-def test_nothing_on_the_wall_moves() -> None:
+def test_the_wall_has_no_animation_or_script() -> None:
     html = wall.wall([Report(SOON)], [])
     assert not re.search("animation|transition|<animate|<script", html)
 

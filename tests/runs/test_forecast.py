@@ -63,7 +63,7 @@ def test_the_next_run_has_the_first_call_of_its_cache(
     assert forecast == Forecast(seconds, 1, "batch_size" not in changes, compiles, crowd.factor)
 
 
-def test_runs_that_others_disturbed_tell_nothing_beside_a_quiet_one() -> None:
+def test_a_forecast_ignores_disturbed_runs_beside_a_quiet_run() -> None:
     busy = tuple(HostSample(at_seconds=at, foreign_cpu=0.9) for at in (0.0, 1.0))
     disturbed = dataclasses.replace(FIRST_RUN, elapsed_seconds=400.0, machine_states=busy)
     quiet, both = (forecast_run(CPU_SPEC, None, runs) for runs in ([FIRST_RUN], [disturbed, FIRST_RUN, disturbed]))
@@ -128,7 +128,7 @@ def test_what_will_not_fit_in_8_gb(stored: list[RunResult], doubt: str) -> None:
         ("float32", None, ""),
     ],
 )
-def test_without_a_run_the_weights_alone_tell(dtype: str, memory: int | None, doubt: str) -> None:
+def test_without_a_run_only_the_weights_must_fit(dtype: str, memory: int | None, doubt: str) -> None:
     gemma = catalog.find("google/gemma-2b")
     spec = RunSpec(gemma.id, gemma.task, device="cuda", prompt="a cat", dtype=dtype)
     machine = dataclasses.replace(samples.MACHINE, gpu="Tesla T4", gpu_memory_bytes=memory)
@@ -171,7 +171,7 @@ def test_the_rough_estimate_is_of_the_order_seen_on_two_cores(name: str, seconds
     assert expected is not None and seconds / 2.5 < expected.seconds < 2.5 * seconds
 
 
-def test_failures_and_other_machines_teach_nothing() -> None:
+def test_a_forecast_ignores_failures_and_other_machines() -> None:
     assert forecast_run(CPU_SPEC, None, [failed_result(spec=CPU_SPEC)]) is None
     here, there = ok_result(), ok_result(environment=dataclasses.replace(ENVIRONMENT, device_name="Another CPU"))
     assert on_this_machine([here, there, ok_result(environment=None)], samples.MACHINE, "cpu") == [here]
@@ -189,5 +189,5 @@ def test_a_sweep_takes_as_long_as_its_runs() -> None:
     assert forecast_sweep(unknown, [], samples.MACHINE).guessed == 1
 
 
-def test_none_before_the_machine_is_known():
+def test_no_forecast_before_the_machine_is_known():
     assert forecast_run(RunSpec(VIT.id, VIT.task), VIT, []) is None

@@ -62,7 +62,7 @@ def test_the_machine_is_known_before_the_probe_of_its_instructions(listen: Any) 
     assert listen(b"".join(reports))[0].machine_when_ready() == probed
 
 
-def test_a_wait_for_the_probe_is_told_once() -> None:
+def test_a_wait_for_the_probe_is_reported_once() -> None:
     calls: list[str] = []
     worker = Worker.__new__(Worker)
     worker.machine, looks = MACHINE, iter([False, False, True])
@@ -92,7 +92,7 @@ def test_a_result_that_takes_long_to_read_outlives_its_worker(listen: Any, monke
     ],
     ids=lambda bad: bad[:60].decode(errors="replace"),
 )
-def test_what_is_no_event_is_unreadable(bad: bytes, listen: Any, monkeypatch) -> None:
+def test_a_message_that_is_no_event_makes_the_worker_unreadable(bad: bytes, listen: Any, monkeypatch) -> None:
     monkeypatch.setattr(process, "MAX_MESSAGE_CHARACTERS", 1_000_000)
     worker, events = listen(sent("progress", progress=PROGRESS) + bad)
     assert worker.unreadable and events == [Progress("compile", 0.5, 1.0)]

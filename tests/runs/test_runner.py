@@ -98,7 +98,7 @@ def test_a_closed_generator_is_stored_as_cancelled(history, faulty, child):
     assert [result.status for result in history.all()] == ["cancelled"]
 
 
-def test_cancel_is_heard_while_the_worker_talks(faulty):
+def test_a_worker_that_keeps_sending_progress_is_cancelled(faulty):
     cancel = threading.Event()
     events = faulty("progress without a pause").run(TINY, SCENE, cancel)
     next(event for event in events if isinstance(event, Progress) and event.phase == "compile")
@@ -230,7 +230,7 @@ def test_the_time_left_counts_down_between_events_and_runs_out() -> None:
     ],
     ids=["loads", "compiles", "compiles too long", "a little late", "late"],
 )
-def test_what_exceeds_its_estimate_says_so(
+def test_a_phase_past_its_estimate_gives_the_estimate(
     phase: str, elapsed: float, racing: float | None, left: float | None, exceeded: float | None
 ) -> None:
     run = OngoingRun(TINY, expected=Forecast(30.0, 1, compile_seconds=20.0))
@@ -258,7 +258,7 @@ def test_the_time_left_counts_the_repeats_to_come() -> None:
         (dataclasses.replace(TINY, freezing=True), -signal.SIGSEGV, "time", "Without freezing", {"freezing": False}),
     ],
 )
-def test_a_worker_that_dies_is_told_with_what_to_try(spec, code, phase, remedy, change):
+def test_a_worker_that_dies_has_a_remedy(spec, code, phase, remedy, change):
     run = OngoingRun(spec, progress=Progress(phase, 0.1, 0.1))
     child = SimpleNamespace(exit_code=lambda: code, last_words=str)
     failure = run.as_crashed(SimpleNamespace(unreadable=False, child=child, machine=MACHINE)).failure

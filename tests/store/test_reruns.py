@@ -142,7 +142,7 @@ def on_gpu(busy: float, batch: int = 1) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("busy", "basis"), [(0.9, "this machine"), (0.4, "within one process")])
-def test_models_that_wait_for_their_host_are_no_measure_for_others(busy: float, basis: str, history: History) -> None:
+def test_steady_models_are_no_measure_for_models_that_wait(busy: float, basis: str, history: History) -> None:
     steady = [rerun for batch in (2, 3) for rerun in reruns(0.01, 10, **on_gpu(0.8, batch))]
     assert spread_after(history, steady, **on_gpu(busy)).basis == basis
 
@@ -152,7 +152,7 @@ def test_models_that_wait_for_their_host_are_no_measure_for_others(busy: float, 
     [there(device_name="Another CPU"), there(torch="2.11.0"), {"status": "failed"}, {"parity": DIFFER}],
     ids=["device", "torch", "failed", "outputs differ"],
 )
-def test_other_runs_tell_nothing_of_the_spread(changes: dict[str, Any], history: History) -> None:
+def test_failed_and_foreign_runs_do_not_measure_the_spread(changes: dict[str, Any], history: History) -> None:
     batches = [rerun for batch in (2, 3) for rerun in reruns(0.05, 10, spec=other(batch_size=batch), **changes)]
     assert spread_after(history, batches).basis == "assumed"
 

@@ -8,10 +8,12 @@ CUT_OFF = ("AbortError", "Connection errored out")
 """Words of the errors that gradio logs for requests in progress, when its page is left and it closes its streams."""
 
 
-def heard(tab: Any, address: str, troubles: list[str]) -> None:
+def collect_troubles(tab: Any, address: str, troubles: list[str]) -> None:
     """Adds to `troubles` every error that `tab` logs or throws from now on, and every request to another address.
-    Call `heard` before the tab opens its first page. Errors with the words of `CUT_OFF` do not count while a page is
-    being left, but do on a page that stays."""
+
+    Call it before the tab opens its first page. Errors with the words of `CUT_OFF` do not count while a page is being
+    left, but do on a page that stays.
+    """
     leaving = False
 
     def hear(text: str) -> None:

@@ -26,7 +26,7 @@ def test_a_way_that_starts_sooner_is_best_for_few_calls() -> None:
     assert ("compiled", "layer by layer") in kinds
 
 
-def test_the_limit_is_the_ranking_of_the_table() -> None:
+def test_for_very_many_calls_the_best_ways_have_rank_1() -> None:
     runs = {name: run(name, seconds, compilation=costs(9.0, 1.0)) for name, seconds in NEAR.items()}
     ranking, ways = table(**runs), ways_of(**runs)
     first = {row.way.name for row in ranking.rows if row.rank == 1}

@@ -85,7 +85,7 @@ def test_a_way_that_changes_eager_is_compared_with_plain_eager() -> None:
     assert row(table(default=0.009, bfloat16=half), "bfloat16").speedup is None  # one process is no spread
 
 
-def test_ranks_are_what_the_intervals_carry() -> None:
+def test_ways_that_are_not_known_to_differ_share_a_rank() -> None:
     ranking = table(default=0.0080, freezing=0.0050, lite=0.0051)
     assert [entry.way.name for entry in ranking.rows][:4] == ["freezing", "lite", "default", "eager"]
     assert [entry.rank for entry in ranking.rows][:5] == [1, 1, 3, 4, None]
@@ -145,7 +145,7 @@ def test_of_ways_that_cannot_be_told_apart_the_surest_stands_first() -> None:
     assert row(ranking, "freezing").speedup.ratio > row(ranking, "lite").speedup.ratio
 
 
-def test_the_rule_is_applied_once_to_a_way() -> None:
+def test_the_interval_is_widened_once_for_each_way() -> None:
     """3.0 (2.9 to 3.1), a floor of 1 %, taken cores, nine ways.
 
     Bonferroni's quantile for nine is 2.773 instead of 1.960: the wider side of the interval becomes 1.415 times

@@ -163,7 +163,7 @@ def test_all_processes_get_the_threads_that_are_free_at_the_beginning() -> None:
     assert set(runner.threads) == {1}
 
 
-def test_a_way_that_had_to_give_way_cannot_win() -> None:
+def test_a_way_with_fewer_threads_than_the_others_cannot_win() -> None:
     fewer = {"compiled": measurement(0.004)} | with_threads(1)
     search = searched(answering(lambda name: fewer if name == "freezing" else seconds_of(name)))
     (row,) = (row for row in search.table().rows if row.way.name == "freezing")

@@ -86,7 +86,7 @@ def test_the_cells_of_a_lost_node_are_run_again(two_nodes: Any, history: History
 
 
 @needs_ray
-def test_failures_are_values_until_a_cancel(two_nodes: Any, tmp_path) -> None:
+def test_a_failed_cell_has_its_status_as_value(two_nodes: Any, tmp_path) -> None:
     _, log = two_nodes
     (tmp_path / "file").touch()
     refusing = History(tmp_path / "file" / "history.sqlite3")

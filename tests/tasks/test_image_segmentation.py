@@ -15,14 +15,16 @@ def star(*covered: bool, label: str = "star") -> Segment:
     return Segment(label, None, float(mask.mean()), encode_mask(mask))
 
 
-def seen(first: int) -> Predictions:
+def predictions_of(first: int) -> Predictions:
     """One that covers so many columns of ten."""
     return Predictions(segments=(star(*(COLUMNS < first)),))
 
 
 @pytest.mark.parametrize(("other", "iou", "changed"), [(6, 5 / 6, 0.1), (5, 1.0, 0.0)], ids=["moved", "equal"])
 def test_agreement(other: int, iou: float, changed: float) -> None:
-    assert agreement(seen(5), seen(other)) == pytest.approx({"mask_iou": iou, "changed_pixels": changed})
+    assert agreement(predictions_of(5), predictions_of(other)) == pytest.approx(
+        {"mask_iou": iou, "changed_pixels": changed}
+    )
 
 
 def test_the_masks_of_several_segments_of_one_label_are_compared_together() -> None:
@@ -35,12 +37,12 @@ def test_the_masks_of_several_segments_of_one_label_are_compared_together() -> N
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (seen(5), ""),
-        (seen(6), "has masks that overlap plain eager's by 83 % only"),
+        (predictions_of(5), ""),
+        (predictions_of(6), "has masks that overlap plain eager's by 83 % only"),
         (Predictions(segments=(Segment("star", None, 0.5, "no PNG"),)), "cannot be compared with plain eager"),
     ],
     ids=["equal", "moved", "damaged"],
 )
 def test_a_user_sees_masks_that_moved(other: Predictions, words: str) -> None:
-    sentence = difference(seen(5), other)
+    sentence = difference(predictions_of(5), other)
     assert sentence.startswith(words) and bool(sentence) == bool(words)

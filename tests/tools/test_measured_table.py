@@ -24,7 +24,7 @@ def spec(device: str = "cuda", **changes: object) -> RunSpec:
 
 
 @pytest.mark.parametrize("repeats", [(), (1.9, 2.1)])
-def test_what_was_written_reads_again(repeats: tuple, tmp_path) -> None:
+def test_a_measured_row_reads_back_as_written(repeats: tuple, tmp_path) -> None:
     figures = [ProcessFigure(0.001 * ratio, 0.001, Interval(ratio, ratio - 0.01, ratio + 0.01)) for ratio in repeats]
     before = tuple(ProcessResult(str(figure.within.ratio), {"call": figure}) for figure in figures)
     result = ok_result(spec=spec(batch_size=4, device="cpu"), earlier=before, spread=Spread("assumed", 0.5))

@@ -283,7 +283,7 @@ def test_what_a_call_does_besides_is_told(function: str, verdict: str, keys: set
     assert {caveat.key for caveat in result.caveats} & {"not_compared", "given_back", "draws", "not_watched"} == keys
 
 
-def test_memory_that_grows_and_a_slow_format_are_told(file: Path, quick: None, monkeypatch) -> None:
+def test_memory_growth_and_a_slow_format_are_warnings(file: Path, quick: None, monkeypatch) -> None:
     monkeypatch.setattr(run_steps, "MUCH_MEMORY", -(10**12))
     monkeypatch.setattr(effects, "growth_per_call", lambda call: 5_000_000)
     monkeypatch.setattr(profiling, "float32_advantage", lambda dtype: 72.4)

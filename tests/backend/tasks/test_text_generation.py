@@ -87,7 +87,7 @@ def test_after_the_last_token_the_cache_is_rewound_to_the_prompt(folder: Path) -
     assert decoding.token[-1, 0] == answer[2]
 
 
-def test_the_cache_lies_still(folder: Path) -> None:
+def test_the_static_cache_keeps_its_addresses(folder: Path) -> None:
     """A CUDA graph reads and writes the addresses that it was recorded with."""
     workload = load(folder / "llama", batch_size=2)
     layer = workload.decoding.cache.layers[0]
