@@ -62,16 +62,16 @@ def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[C
 
 def of_numbers(workload: Workload) -> list[Caveat]:
     """Returns caveats about numbers that slow a CPU down: subnormal ones, or a 16-bit format that is slow on it."""
-    spec, found = workload.spec, list[Caveat]()
+    spec, number_caveats = workload.spec, list[Caveat]()
     if workload.device.type != "cpu":
-        return found
+        return number_caveats
     if shares := subnormal_shares(workload):
-        found.append(Caveat("subnormal", {"shares": shares}))
+        number_caveats.append(Caveat("subnormal", {"shares": shares}))
     if spec.dtype in ("float16", "bfloat16"):
         times = profiling.float32_advantage(dtype_of(spec))
         if times >= failures.SLOW_FORMAT:
-            found.append(Caveat("slow_format", {"dtype": spec.dtype, "times": fmt.two_digits(times)}))
-    return found
+            number_caveats.append(Caveat("slow_format", {"dtype": spec.dtype, "times": fmt.two_digits(times)}))
+    return number_caveats
 
 
 def subnormal_shares(workload: Workload) -> str:

@@ -370,13 +370,13 @@ def _torch_generators(own: object) -> list[torch.Generator]:
 
 def tensors(nested: object) -> list[torch.Tensor]:
     """Returns every tensor in nested containers and dataclasses, in a fixed order. Sparse ones become dense copies."""
-    found: list[torch.Tensor] = []
+    leaves: list[torch.Tensor] = []
     for leaf in pytree.tree_leaves(nested):
         if isinstance(leaf, torch.Tensor):
-            found.append(leaf if leaf.layout == torch.strided else leaf.to_dense())
+            leaves.append(leaf if leaf.layout == torch.strided else leaf.to_dense())
         elif is_dataclass(leaf):
-            found += tensors([getattr(leaf, part.name) for part in fields(leaf)])
-    return found
+            leaves += tensors([getattr(leaf, part.name) for part in fields(leaf)])
+    return leaves
 
 
 def _strided_tensors(nested: object) -> list[torch.Tensor]:

@@ -25,7 +25,7 @@ def first_line(error: BaseException) -> str:
             end = os.pread(2, 2000, max(0, os.fstat(2).st_size - 2000))
             text += f"\nOutput:\n{end.decode(errors='replace')}"
     _, *output = _OUTPUT.split(text, maxsplit=1)
-    said = _COMPILER_ERROR.findall(output[0])[:1] if output else _RAISED.findall(text)[-1:]
-    lines = [line.strip() for line in (said or output[-1:] or [text])[0].splitlines()]
+    errors = _COMPILER_ERROR.findall(output[0])[:1] if output else _RAISED.findall(text)[-1:]
+    lines = [line.strip() for line in (errors or output[-1:] or [text])[0].splitlines()]
     useful = [line for line in lines if line and not line.startswith(advice)]
     return textwrap.shorten(without_folders(" ".join(useful[:2])), 400, placeholder=" …") or type(error).__name__

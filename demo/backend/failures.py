@@ -106,13 +106,13 @@ def _half_format(spec: RunSpec) -> str:
     return ""
 
 
-def nothing_done(said: Sequence[Caveat], fallbacks: Sequence[GraphBreak]) -> Failure:
+def nothing_done(caveats: Sequence[Caveat], fallbacks: Sequence[GraphBreak]) -> Failure:
     """Returns the failure of a run in which nothing was compiled, or nothing was computed.
 
-    `said`: the caveats that report it. `fallbacks`: the functions that dynamo left to eager, and why.
+    `caveats`: those that report it. `fallbacks`: the functions that dynamo left to eager, and why.
     """
     # What computes nothing has no graph either.
-    first = next((caveat for caveat in said if caveat.key != "no_graph"), said[0])
+    first = next((caveat for caveat in caveats if caveat.key != "no_graph"), caveats[0])
     what = "compiled" if first.key == "no_graph" else "computed"
     remedy = next(filter(None, (causes.trace_remedy(fallback.reason) for fallback in fallbacks)), "")
     return Failure("time", f"Nothing was {what}, so there is no speed-up. {first}", remedy)

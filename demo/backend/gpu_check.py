@@ -57,8 +57,9 @@ def peak() -> str:
     after, _ = profiling.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
     if before is None or after is None:
         return "The memory of a call is measured with torch's native allocator only."
-    taken, asked = fmt.size(after - before), fmt.size(PEAK_BYTES)
-    return "" if abs(after - before - PEAK_BYTES) < 0.05 * PEAK_BYTES else f"A call that takes {asked} shows {taken}."
+    measured = abs(after - before - PEAK_BYTES) < 0.05 * PEAK_BYTES
+    growth, allocated = fmt.size(after - before), fmt.size(PEAK_BYTES)
+    return "" if measured else f"A call that takes {allocated} shows {growth}."
 
 
 CHECKS: tuple[Callable[[], str], ...] = (clocks, replays, peak)

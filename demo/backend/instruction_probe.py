@@ -43,8 +43,8 @@ class Built:
 def built() -> Built | None:
     """Returns how long it took to build the programs in this compile cache; None if that is not known."""
     with contextlib.suppress(OSError, ValueError, TypeError):
-        found = codec.from_plain(Built, json.loads(Path(cache_dir(), FILE).read_text()))
-        return found if found.key == _key() else None
+        record = codec.from_plain(Built, json.loads(Path(cache_dir(), FILE).read_text()))
+        return record if record.key == _key() else None
     return None
 
 
@@ -67,9 +67,9 @@ def build() -> Built:
             took = time.perf_counter() - started if seconds else None
             if not seconds and config.cpp.vec_isa_ok is None:  # else the probe is switched off
                 _compile_known_program()
-        found = Built(_key(), took, max(seconds, default=None))
-        _write(folder / FILE, found)
-        return found
+        record = Built(_key(), took, max(seconds, default=None))
+        _write(folder / FILE, record)
+        return record
 
 
 def look() -> InstructionProbe:
@@ -118,7 +118,7 @@ def _compile_known_program() -> None:
         cpp_builder.CppBuilder("probe", [str(source)], options, folder).build()
 
 
-def _write(file: Path, found: Built) -> None:
+def _write(file: Path, record: Built) -> None:
     with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as whole:
-        json.dump(codec.plain(found), whole)
+        json.dump(codec.plain(record), whole)
     os.replace(whole.name, file)

@@ -265,10 +265,10 @@ def host_after_probe() -> HostInfo:
     if machine.gpu or machine.compile_problem:
         return machine
     try:
-        found = instruction_probe.build()
+        probe = instruction_probe.build()
     except OSError:  # the cache cannot be written: a run says it
         return machine
-    return dataclasses.replace(machine, probe_seconds=found.seconds, compiler_seconds=found.compiler_seconds)
+    return dataclasses.replace(machine, probe_seconds=probe.seconds, compiler_seconds=probe.compiler_seconds)
 
 
 if __name__ == "__main__":  # for `doctor`, in a worker's environment

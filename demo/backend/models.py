@@ -182,8 +182,8 @@ def _of_formats(spec: RunSpec, config: PreTrainedConfig) -> list[Caveat]:
     stored = str(getattr(config, "dtype", None) or "").removeprefix("torch.")
     quantized = getattr(config, "quantization_config", None)
     if quantized and spec.weights == "random":
-        given = quantized if isinstance(quantized, dict) else vars(quantized)
-        return [Caveat("quantized", {"method": fmt.printable(str(given.get("quant_method", "")))[:MAX_LABEL] or "?"})]
+        entries = quantized if isinstance(quantized, dict) else vars(quantized)
+        return [Caveat("quantized", {"method": fmt.printable(str(entries.get("quant_method", "")))[:MAX_LABEL] or "?"})]
     if stored in ("bfloat16", "float16") and dtype_of(spec) == torch.float32:
         return [Caveat("stored_dtype", {"stored": stored, "dtype": spec.dtype})]
     return []

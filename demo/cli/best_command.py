@@ -53,8 +53,8 @@ def _best(options: argparse.Namespace) -> int:
             terminal.follow(events, partial(line_so_far, search), stop, goes_on=spec.task != OWN_MODEL)
     table = search.table()
     report = best_report(table, search.missing, stop.is_set(), calls)
-    asked = {} if calls is None else {"whole_work": best_costs.sentences(table, calls)}
-    print(common.json_text(best_words.as_json(table) | asked) if options.json else report)
+    whole_work = {} if calls is None else {"whole_work": best_costs.sentences(table, calls)}
+    print(common.json_text(best_words.as_json(table) | whole_work) if options.json else report)
     if options.script is not None and table.winner is not None and table.winner.result is not None:
         options.script.write_text(script(Report(table.winner.result)), encoding="utf-8")
         print(f"The winner's script lies in {options.script}.", file=sys.stderr)

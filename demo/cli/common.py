@@ -48,8 +48,8 @@ def stop_by_signal() -> Iterator[Stop]:
         stop.exit_code = 128 + number
         stop.set()
 
-    heard = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, set_stop) for number in heard}
+    signals = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, set_stop) for number in signals}
     try:
         yield stop
     finally:
@@ -87,8 +87,8 @@ def option_values(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -
 
     Several lists of text queries are joined: --text "a cat, a dog" --text "a tree" asks for three things.
     """
-    given = {name: value for name in names if (value := getattr(options, name)) is not None}
-    return {name: ", ".join(value) if isinstance(value, list) else value for name, value in given.items()}
+    typed = {name: value for name in names if (value := getattr(options, name)) is not None}
+    return {name: ", ".join(value) if isinstance(value, list) else value for name, value in typed.items()}
 
 
 def _help(option: Option) -> str:
@@ -126,27 +126,27 @@ def asked_calls(options: argparse.Namespace) -> int | None:
     return read_calls(options.calls)
 
 
-def spec_of_options(options: argparse.Namespace, given: OptionValues) -> RunSpec:
-    """Returns the spec of a run with the options `given`. Raises BadInput if they do not fit the model."""
+def spec_of_options(options: argparse.Namespace, values: OptionValues) -> RunSpec:
+    """Returns the spec of a run with these option `values`. Raises BadInput if they do not fit the model."""
     if options.model is not None:
         if others := [name for name in ("checkpoint", "task", "image") if getattr(options, name) is not None]:
             raise BadInput(f"A model of your own brings its inputs along: leave out --{', --'.join(others)}.")
-        return catalog.own_model_spec(options.model, **given)
+        return catalog.own_model_spec(options.model, **values)
     checkpoint = catalog.DEFAULT if options.checkpoint is None and options.task is None else options.checkpoint or ""
     known = catalog.find(checkpoint)
     if TEXT_GENERATION in (options.task, known and known.task):
-        given = {"prompt": catalog.PROMPT, **given}
-    return catalog.make_spec(checkpoint, options.task, folders=True, **given)
+        values = {"prompt": catalog.PROMPT, **values}
+    return catalog.make_spec(checkpoint, options.task, folders=True, **values)
 
 
-def input_picture(given: str | None, specs: Sequence[RunSpec]) -> Path:
-    """Returns the path of the picture for the runs: `given` by the user, or the default picture if this is None.
+def input_picture(picture: str | None, specs: Sequence[RunSpec]) -> Path:
+    """Returns the path of the picture for the runs: the user's `picture`, or the default picture if this is None.
 
-    Raises BadInput if the file is no picture, or if a picture was given and no model of `specs` takes one.
+    Raises BadInput if the file is no picture, or if there is a `picture` and no model of `specs` takes one.
     """
-    if given is not None and not any(spec.sees_picture for spec in specs):
+    if picture is not None and not any(spec.sees_picture for spec in specs):
         raise BadInput(f"{specs[0].task} sees no picture: leave out --image.")
-    path = Path(PICTURE if given is None else given)
+    path = Path(PICTURE if picture is None else picture)
     images.decode(path)
     return path
 

@@ -97,9 +97,9 @@ def _history(options: argparse.Namespace) -> None:
             result = find_stored(history, id)
             print(dumps(result, calls) if options.json else terminal.in_full(Report(result), calls))
         case words:
-            given = " ".join(["history", *words])
+            command = " ".join(["history", *words])
             meant = "" if words[0] in VERBS else fmt.did_you_mean(words[0], VERBS)
-            raise BadInput(f"{program.PROGRAM} history --help lists what can be asked for. Given: {given}.{meant}")
+            raise BadInput(f"{program.PROGRAM} history --help lists what can be asked for. Given: {command}.{meant}")
 
 
 def _list(history: History, options: argparse.Namespace) -> None:

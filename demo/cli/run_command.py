@@ -65,12 +65,12 @@ def run_options(options: argparse.Namespace) -> OptionValues:
 
     Raises BadInput if they contradict each other, such as --trace and --profile off.
     """
-    given = common.option_values(options)
-    if options.trace is not None and given.setdefault("profile", "on") == "off":
+    values = common.option_values(options)
+    if options.trace is not None and values.setdefault("profile", "on") == "off":
         raise BadInput("A trace is what the profiler saw: leave out --profile off, or --trace.")
-    if options.package is not None and given.setdefault("compiler", "aot") != "aot":
+    if options.package is not None and values.setdefault("compiler", "aot") != "aot":
         raise BadInput("A package is what AOTInductor builds: leave out --compiler jit, or --package.")
-    return given
+    return values
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -123,7 +123,7 @@ def _write_junit(file: Path, report: Report, name: str, code: int, answer: str, 
     if result.status != "ok":
         kind, answer = "errors", report.headline
     suites = ElementTree.Element("testsuites")
-    counts = {one: str(int(one == kind)) for one in ("failures", "errors", "skipped")}
+    counts = {end: str(int(end == kind)) for end in ("failures", "errors", "skipped")}
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "worth-compiling", "tests": "1", **counts})
     checkpoint = NO_XML.sub("\N{REPLACEMENT CHARACTER}", result.spec.checkpoint)
     case = ElementTree.SubElement(suite, "testcase", classname=checkpoint, name=name, time=f"{seconds:.3f}")
@@ -177,10 +177,10 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: t
         if result.status == "cancelled":
             line.say(f"Cancelled. {terminal.measured_so_far(latest)}")
             stored = history.all(latest.repeat, checkpoints={spec.checkpoint}) if latest.repeat > 1 else []
-            asked = [run for run in stored if replace(run.spec, device=spec.device) == spec and run.id != result.id]
-            if asked:
+            answered = [run for run in stored if replace(run.spec, device=spec.device) == spec and run.id != result.id]
+            if answered:
                 line.say(f"The answer of the run before it, of {latest.repeats} that were asked for:")
-                return asked[0]
+                return answered[0]
     return result
 
 
@@ -203,7 +203,7 @@ def _gate(report: Report, options: argparse.Namespace, calls: int | None) -> tup
     over = ""
     if calls is not None:
         work = result.whole_work(calls) if result.failure is None else {}
-        known = min((one.speedup for one in work.values()), key=lambda one: one.ratio, default=None)
+        known = min((start.speedup for start in work.values()), key=lambda start: start.ratio, default=None)
         over = f" over {fmt.count(calls, result.main)}"
     compared = result.parity is not None and result.parity.verdict == "match"
     answer = f"the speed-up{over} is " + (fmt.ends(known.low, known.high) if known is not None else "not known")

@@ -95,8 +95,8 @@ def replay_in_process(spec: RunSpec, image: Path, sizes: tuple[InputSize, ...], 
     if code is None:
         return Replay(strategy, failed=f"stopped after {fmt.duration(limit)}, the limit of one run")
     if code != 0 or not lines:
-        said = words[-1][:200] if words and code != -signal.SIGKILL else f"the process {ending(code)}"
-        return Replay(strategy, failed=said)
+        reason = words[-1][:200] if words and code != -signal.SIGKILL else f"the process {ending(code)}"
+        return Replay(strategy, failed=reason)
     answer = json.loads(lines[-1])
     if "refused" in answer:
         raise BadInput(answer["refused"])

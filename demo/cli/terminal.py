@@ -94,8 +94,10 @@ def follow(
         for event in events:
             passed = time.monotonic() - began
             if expected_seconds is not None and passed > LATE_FACTOR * expected_seconds:
-                told = fmt.rounded_duration(expected_seconds)
-                line.say(f"This takes longer than about {told}, as it was estimated: {fmt.duration(passed)} so far.")
+                estimate = fmt.rounded_duration(expected_seconds)
+                line.say(
+                    f"This takes longer than about {estimate}, as it was estimated: {fmt.duration(passed)} so far."
+                )
                 expected_seconds = None
             if isinstance(event, Done):
                 line.say(text_of(event))

@@ -195,8 +195,9 @@ def own_model_spec(model: str, **options: object) -> RunSpec:
     place = Path(text)
     dotted = all(part.isidentifier() for part in str(place).split("."))
     if not function.isidentifier() or not (dotted or place.suffix == ".py"):
-        given = f"Given: {excerpt(model)}."
-        raise BadInput(f"A model of your own is given as FILE.py:FUNCTION or package.module:FUNCTION. {given}")
+        raise BadInput(
+            f"A model of your own is given as FILE.py:FUNCTION or package.module:FUNCTION. Given: {excerpt(model)}."
+        )
     if place.suffix == ".py":
         place = Path(os.path.abspath(os.path.expanduser(place)))
         if not os.path.isfile(place):  # False for a name that is too long

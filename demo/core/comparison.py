@@ -235,7 +235,9 @@ def known_best(ways: Mapping[str, WayCost], calls: float) -> list[str]:
     """
     totals = {name: way.total(calls) for name, way in ways.items()}
     return [
-        name for name, one in totals.items() if all(stats.difference(one, other).low <= 0 for other in totals.values())
+        name
+        for name, total in totals.items()
+        if all(stats.difference(total, other).low <= 0 for other in totals.values())
     ]
 
 

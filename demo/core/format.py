@@ -189,15 +189,15 @@ USUAL_NAMES = {"gpu": "cuda", "bf16": "bfloat16", "fp16": "float16", "half": "fl
 """Usual names of things that have another name here. By letters alone, 'gpu' would be most like 'cpu'."""
 
 
-def did_you_mean(given: object, known: Iterable[str], likeness: float = 0.7) -> str:
-    """Returns " Did you mean 'freezing'?" for the word of `known` that is most like `given`; "" if no word is like it.
+def did_you_mean(text: object, known: Iterable[str], likeness: float = 0.7) -> str:
+    """Returns " Did you mean 'freezing'?" for the word of `known` that is most like `text`; "" if no word is like it.
 
     Upper and lower case count as equal. A missing owner is ignored: 'resnet50' is like 'microsoft/resnet-50'.
     `likeness`: the least `difflib` ratio of two words that are alike, 0 to 1.
     """
     words = list(known)
     spellings = {word.rpartition("/")[2].lower(): word for word in words} | {word.lower(): word for word in words}
-    typed = str(given).strip().lower()
+    typed = str(text).strip().lower()
     near = [name] if (name := USUAL_NAMES.get(typed)) in words else []
     near = near or difflib.get_close_matches(typed, spellings, n=1, cutoff=likeness)
     return f" Did you mean {spellings[near[0]]!r}?" if near else ""

@@ -109,10 +109,10 @@ def _decode(data: bytes, name: str) -> tuple[Image.Image, int | None]:
                 _check_shape(image.size, name)
                 if image.mode in ("I", "F"):
                     raise BadInput(f"'{name}' has 32 bits a pixel and no agreed white. Save it with 8 or 16 bits.")
-                deep, said = ";16" in f"{image.mode} {image.tile}", _named_white(image, data)
+                deep, named_white = ";16" in f"{image.mode} {image.tile}", _named_white(image, data)
                 upright, white = _upright(image), None
             if deep:
-                upright, white = _scale(upright, data, said)
+                upright, white = _scale(upright, data, named_white)
             return _rgb(upright), white
         except BadInput:
             raise
@@ -167,16 +167,16 @@ def _named_white(image: Image.Image, data: bytes) -> int | None:
     return None
 
 
-def _scale(image: Image.Image, data: bytes, said: int | None) -> tuple[Image.Image, int | None]:
+def _scale(image: Image.Image, data: bytes, named_white: int | None) -> tuple[Image.Image, int | None]:
     """Converts an upright picture from 16 to 8 bits a channel. Returns it, and the value of `ImageInfo.white`.
 
-    `said`: what `_named_white` returned.
+    `named_white`: what `_named_white` returned.
     """
     colours = image.getbands()[:1] if image.mode.startswith(("I", "L")) else image.getbands()[:3]
     values = _sixteen_bits(image, data)[..., : len(colours)]
     largest, white, shown = int(values.max()), 65535, None
-    if said is not None and largest <= said < white:
-        white = said
+    if named_white is not None and largest <= named_white < white:
+        white = named_white
     elif 0 < largest < DARK:
         white = shown = largest
     scaled = (values.astype(np.uint32) * 256 // (white + 1)).astype(np.uint8)

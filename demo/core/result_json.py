@@ -70,8 +70,8 @@ def dumps(result: RunResult, calls: int | None = None) -> str:
 
     Raises ValueError for NaN and infinity.
     """
-    asked = {} if calls is None else {"whole_work": work_json(result, calls)}
-    return json.dumps(to_json(result) | asked, allow_nan=False, ensure_ascii=False)
+    whole_work = {} if calls is None else {"whole_work": work_json(result, calls)}
+    return json.dumps(to_json(result) | whole_work, allow_nan=False, ensure_ascii=False)
 
 
 def work_json(result: RunResult, calls: int) -> dict[str, object]:
@@ -81,7 +81,7 @@ def work_json(result: RunResult, calls: int) -> dict[str, object]:
     start: 'cold', 'warm'.
     """
     work = result.whole_work(calls)
-    return {"calls": calls, "starts": {state: plain(one) for state, one in work.items()}}
+    return {"calls": calls, "starts": {state: plain(figures) for state, figures in work.items()}}
 
 
 def from_json(data: JsonObject) -> RunResult:

@@ -98,9 +98,12 @@ def longer_than(progress: Progress) -> str:
     return f"longer than the {fmt.rounded_duration(progress.exceeded_seconds)} that were estimated"
 
 
-def probe(found: InstructionProbe) -> str:
+def probe(instruction_probe: InstructionProbe) -> str:
     """Returns 'inductor's instruction probe, 17 s once for a compile cache, 0.8 s in each process'; '' if not known."""
-    times = {"once for a compile cache": found.built_seconds, "in each process": found.loaded_seconds}
+    times = {
+        "once for a compile cache": instruction_probe.built_seconds,
+        "in each process": instruction_probe.loaded_seconds,
+    }
     known = [f"{fmt.duration(seconds)} {when}" for when, seconds in times.items() if seconds]
     return ", ".join(["inductor's instruction probe", *known]) if known else ""
 
@@ -110,8 +113,8 @@ def not_counted(result: RunResult) -> str:
 
     '' if the probe's times are not known.
     """
-    found = probe(result.compilation.instruction_probe) if result.compilation is not None else ""
-    return f"; not counted: {found}" if found else ""
+    sentence = probe(result.compilation.instruction_probe) if result.compilation is not None else ""
+    return f"; not counted: {sentence}" if sentence else ""
 
 
 def without_probe(result: RunResult) -> str:

@@ -70,7 +70,7 @@ def annotate(
     """
     seen, side = Annotation(_enlarge(preview), [], {}), predictions[variant]
     colours = label_colours(
-        thing.label for shown in predictions.values() for thing in shown.boxes or shown.segments or ()
+        item.label for shown in predictions.values() for item in shown.boxes or shown.segments or ()
     )
     for box in sorted(side.boxes or (), key=lambda box: -box.score):
         seen.mark(_rect(box, info, seen.image), _caption(box.label, box.score), colours[box.label])

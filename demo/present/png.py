@@ -146,8 +146,8 @@ def _stroke(
     """Draws a line through `points`. A dashed line starts with a dash at each point."""
     for start, end in pairwise(OVERSAMPLE * np.array(points)):
         dashes = max(1, round(float(np.hypot(*(end - start))) / (OVERSAMPLE * DASH))) if dashed else 1
-        for one, other in list(pairwise(np.linspace(start, end, dashes + 1)))[::2]:
-            pen.line([*one, *other], colour, OVERSAMPLE * width)
+        for begin, finish in list(pairwise(np.linspace(start, end, dashes + 1)))[::2]:
+            pen.line([*begin, *finish], colour, OVERSAMPLE * width)
 
 
 def _encode(image: Image.Image) -> bytes:

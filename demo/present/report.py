@@ -71,10 +71,10 @@ class Start:
             return ()
         if even.calls is None or even.low is None:
             return ("never",)
-        thing, each = ("call", 1.0) if even.answers is None else ("token", (even.images or 0) / max(even.calls, 1))
+        singular, each = ("call", 1.0) if even.answers is None else ("token", (even.images or 0) / max(even.calls, 1))
         ends = [fmt.two_digits(end * each) for end in (even.low, even.high) if end is not None]
         numbers = [fmt.group_thousands(end) for end in ends]
-        noun = thing if ends[-1] == 1 else f"{thing}s"
+        noun = singular if ends[-1] == 1 else f"{singular}s"
         if even.high is None:
             return f"at least {numbers[0]}", noun
         return (f"about {numbers[0]}" if ends[0] == ends[1] else " to ".join(numbers)), noun

@@ -52,11 +52,11 @@ class _Axis(NamedTuple):
 
 def latest(reports: Iterable[Report]) -> list[Report]:
     """Returns the newest report for each model, setting and machine that has a race. `reports`: newest first."""
-    found: dict[object, Report] = {}
+    newest: dict[object, Report] = {}
     for report in reports:
         if report.race:
-            found.setdefault((report.result.spec, naming.where(report.result)), report)
-    return list(found.values())
+            newest.setdefault((report.result.spec, naming.where(report.result)), report)
+    return list(newest.values())
 
 
 def wall(reports: Sequence[Report], stored: Iterable[str] = ()) -> str:

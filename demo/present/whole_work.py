@@ -183,8 +183,8 @@ def strip(ways: Mapping[str, WayCost], title: str, size: str = 'width="100%"', n
         if len(part.words) * LETTER < width * narrowest:
             place = f'x="{(part.begin + part.end) / 2:.2%}" y="{middle + 4.5}" text-anchor="middle"'
             texts.append(f'<text class="on-{part.kind}" {place}>{escape(part.words)}</text>')
-    said = [f"{part.words} up to {_calls_text(part.end)}" for part in along[:-1]]
-    label = escape(f"{title}: {', then '.join([*said, along[-1].words])}")
+    ranges = [f"{part.words} up to {_calls_text(part.end)}" for part in along[:-1]]
+    label = escape(f"{title}: {', then '.join([*ranges, along[-1].words])}")
     return (
         f'<svg class="strip" xmlns="http://www.w3.org/2000/svg" {size} height="{STRIP_HEIGHT}" role="img" '
         f'aria-label="{label}">{_STYLE}{"".join(parts)}{"".join(texts)}</svg>'
@@ -254,14 +254,14 @@ def slider(choice: Choice | None, calls: int = USUAL_CALLS) -> str:
     last, asks = DECADES * STEPS_A_DECADE, question(choice)
     # stage mode has room for the short one only
     short = f"{choice.noun.capitalize()}s between restarts"
-    asked = f'<b><span class="long">{asks}</span><span class="short">{short}</span></b>'
+    heading = f'<b><span class="long">{asks}</span><span class="short">{short}</span></b>'
     hint = "A number, or a rate such as 2/s: a day of it"
     doubt = f'<p class="note">{fmt.sentence(choice.doubt)}</p>' if choice.doubt else ""
     return (
         f'<section class="whole-work" data-calls="{calls}" data-work="{escape(slider_data(choice))}" '
         f'style="--at:{_share(calls):.2%}">'
         f"<style>{file_text('whole_work.css')}</style>"
-        f'<div class="ask">{asked}<input type="text" class="typed" autocomplete="off" spellcheck="false" '
+        f'<div class="ask">{heading}<input type="text" class="typed" autocomplete="off" spellcheck="false" '
         f'value="{fmt.group_thousands(calls)}" aria-label="{asks}" title="{hint}">'
         f'<span class="eager-takes">{eager_takes(choice, calls)}</span></div>'
         f'<input type="range" min="0" max="{last}" step="1" value="{round(last * _share(calls))}" '
@@ -290,8 +290,8 @@ def slider_data(choice: Choice) -> str:
     return json.dumps(data, allow_nan=False, separators=(",", ":"))
 
 
-def _ends(one: Duration) -> list[float]:
-    return [one.seconds, one.low, one.high]
+def _ends(duration: Duration) -> list[float]:
+    return [duration.seconds, duration.low, duration.high]
 
 
 def _share(calls: int) -> float:

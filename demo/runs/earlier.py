@@ -29,11 +29,11 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
     if compilation is None or result.spec.task == OWN_MODEL:
         return result
     costs = history.compile_costs(result)
-    newest = {cache: those[0] for cache, those in costs.items()}
+    newest = {cache: cache_costs[0] for cache, cache_costs in costs.items()}
     cold, warm = compilation.cold or newest.get("cold"), compilation.warm or newest.get("warm")
     pool = {
-        cache: tuple(cost.model_seconds for cost in reversed(those) if cost not in (cold, warm))
-        for cache, those in costs.items()
+        cache: tuple(cost.model_seconds for cost in reversed(cache_costs) if cost not in (cold, warm))
+        for cache, cache_costs in costs.items()
     }
     compilation = dataclasses.replace(compilation, cold=cold, warm=warm)
     return dataclasses.replace(

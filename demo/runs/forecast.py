@@ -113,8 +113,8 @@ def forecast_run(
     if same := _quiet(alike):
         threads = _fewer_threads(spec, crowd)
         kept = not threads or any(threads / 2 <= (run.threads or 0) <= threads for run in alike)  # `threads_on`
-        found = spec if kept else dataclasses.replace(spec, cache="empty")
-        return _parts_of(found, same).forecast(spec, crowd, len(same))
+        likely_spec = spec if kept else dataclasses.replace(spec, cache="empty")
+        return _parts_of(likely_spec, same).forecast(spec, crowd, len(same))
     model = _quiet(run for run in earlier if run.speedup and _same_code(run.spec, spec))
     if model:
         return _parts_of(dataclasses.replace(spec, cache="empty"), model).forecast(spec, crowd, len(model), same=False)
@@ -204,8 +204,8 @@ def memory_doubt(spec: RunSpec, checkpoint: Checkpoint | None, stored: Sequence[
 def _alike(spec: RunSpec, stored: Sequence[RunResult]) -> list[RunResult]:
     """Returns the runs with the settings of `spec`, but for those that change neither time nor memory much."""
     alike: OptionValues = {"text": (), "repeats": 1}
-    asked = dataclasses.replace(spec, **alike)
-    return [run for run in stored if dataclasses.replace(run.spec, **alike) == asked]
+    settings = dataclasses.replace(spec, **alike)
+    return [run for run in stored if dataclasses.replace(run.spec, **alike) == settings]
 
 
 def forecast_sweep(

@@ -186,10 +186,10 @@ class Worker:
 
         Calls `on_probe` once if it runs the instruction probe first. Raises WorkerDied without a report.
         """
-        end, told = time.monotonic() + READY_SECONDS, False
+        end, probe_reported = time.monotonic() + READY_SECONDS, False
         while not self.ready.wait(POLL_SECONDS) and time.monotonic() < end:
-            if self.machine is not None and not told:
-                told = True
+            if self.machine is not None and not probe_reported:
+                probe_reported = True
                 on_probe()
         if self.machine is not None:
             return self.machine

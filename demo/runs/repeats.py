@@ -24,17 +24,17 @@ class ThreadPolicy:
 class Repeats:
     """The place of one process among the `repeats` of a run. `advance` goes on to the next process."""
 
-    def __init__(self, asked: int, earlier: tuple[ProcessResult, ...], runs_after: int, threads: int | None) -> None:
+    def __init__(self, count: int, earlier: tuple[ProcessResult, ...], runs_after: int, threads: int | None) -> None:
         """Begins with the first process of the run.
 
-        - `asked`: how many processes the run has, with those in `earlier`, which have ended. At least one more runs.
+        - `count`: how many processes the run has, with those in `earlier`, which have ended. At least one more runs.
         - `runs_after`: how many other runs follow.
         - `threads`: of each process, or fewer if other programs use cores. None: later processes have exactly as many
           as the first.
         """
         self.earlier = earlier
         self.number = self._first = len(earlier) + 1
-        self._last = max(self._first, asked)
+        self._last = max(self._first, count)
         self._runs_after = runs_after
         self._threads, self._refuse_fewer_threads = threads, threads is None
         self._began = time.monotonic()

@@ -170,7 +170,7 @@ class History:
         Keys: 'cold' (empty compile cache) and 'warm' (filled), each if a run measured it. Timing options may differ.
         Left out are `like` itself and, if a quiet run measured one, costs of runs whose cores other programs took.
         """
-        asked = compiled_spec(like.spec), versions(like)
+        wanted = compiled_spec(like.spec), versions(like)
         quiet: dict[str, list[CompileCost]] = {}
         disturbed: dict[str, list[CompileCost]] = {}
         for text in self._column_like(like, "result", f"{_SAME_MODEL} AND {_SAME_MACHINE} AND id <> :id", most=20):
@@ -179,7 +179,7 @@ class History:
             except ValueError:
                 continue
             compiled, settings = earlier.compilation, (compiled_spec(earlier.spec), versions(earlier))
-            if compiled is None or settings != asked:
+            if compiled is None or settings != wanted:
                 continue
             costs = disturbed if earlier.oversubscribed else quiet
             for cache, cost in (("cold", compiled.cold), ("warm", compiled.warm)):

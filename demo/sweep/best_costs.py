@@ -51,10 +51,10 @@ def _cost(row: WayResult, state: str, eager_seconds: float) -> WayCost | None:
 
 def sentences(table: BestTable, calls: int) -> list[str]:
     """Returns what is best for `calls` calls between two restarts, a sentence for each start."""
-    found = way_choice(table)
-    if found is None:
+    choice = way_choice(table)
+    if choice is None:
         return []
-    said = [
-        f"At {fmt.count(calls, found.noun)} {start}: {answer(ways, calls)}." for start, ways in found.starts.items()
+    answers = [
+        f"At {fmt.count(calls, choice.noun)} {start}: {answer(ways, calls)}." for start, ways in choice.starts.items()
     ]
-    return [*said, *([fmt.sentence(found.doubt)] if found.doubt else [])]
+    return [*answers, *([fmt.sentence(choice.doubt)] if choice.doubt else [])]

@@ -106,8 +106,8 @@ class Search:
         Yields the runs' events; their `place` is the way's index in `ways`. A run is stopped when it exceeds the
         budget.
         """
-        asked = self.ways[0].spec
-        if asked.device == "cpu" and asked.threads is None and (threads := runner.free_threads()) is not None:
+        spec = self.ways[0].spec
+        if spec.device == "cpu" and spec.threads is None and (threads := runner.free_threads()) is not None:
             self._threads = threads
             for name, runs in self._runs.items():
                 self._runs[name] = [run for run in runs if run.threads in (None, 0, threads)]

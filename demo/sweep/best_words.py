@@ -73,26 +73,26 @@ def conclusion(table: BestTable) -> list[str]:
         why = f"{name(out[0].way)} {out[0].out.rstrip('.')}" if out else "no way could be compared with eager"
         return [f"There is no answer yet: {why}."]
     if winner.way.name == EAGER_WAY:
-        said = ["Nothing is known to be better than eager here."]
+        sentences = ["Nothing is known to be better than eager here."]
         unsure = [(speedup.ratio, row) for row in table.rows if row.may_win and (speedup := row.speedup) is not None]
         ratio_of_guess, guess = max(unsure, key=lambda pair: pair[0])
         if ratio_of_guess > 1 and guess.speedup is not None and guess.speedup.verdict == "unsure":
-            said.append(f"The best estimate is that of {name(guess.way)}: {_speedup(guess)}, perhaps no gain.")
+            sentences.append(f"The best estimate is that of {name(guess.way)}: {_speedup(guess)}, perhaps no gain.")
     else:
         start = winner.first_answer("warm")
         first = "" if start is None else f", first answer after {fmt.duration(start)} in each process"
-        said = [fmt.capital(f"{name(winner.way)}: {_speedup(winner, ' as fast as eager')}{first}")]
+        sentences = [fmt.capital(f"{name(winner.way)}: {_speedup(winner, ' as fast as eager')}{first}")]
         if table.equals:
             ways, close = ", ".join([name(row.way) for row in table.equals]), 100 * CLOSE_RATIO - 100
-            said.append(f"It cannot be told from {ways}; it is the simplest within {close:.0f} % of the surest.")
+            sentences.append(f"It cannot be told from {ways}; it is the simplest within {close:.0f} % of the surest.")
     if winner.result is not None and not winner.way.changes_eager and (pays := Report(winner.result).pays):
-        said.append(f"{pays}.")
+        sentences.append(f"{pays}.")
     if table.disturbed:
-        said.append(
+        sentences.append(
             "Other programs took cores while ways were timed: each end of their ranges is moved out by a factor of "
             f"{TAKEN_FACTOR:g}."
         )
-    return said
+    return sentences
 
 
 def missing(why: str, steps: Sequence[tuple[Way, bool]]) -> str:

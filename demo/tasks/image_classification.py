@@ -9,7 +9,7 @@ SCORE = 0.05
 
 
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
-    names, others = ({one.label for one in side.labels or ()} for side in (eager, compiled))
+    names, others = ({label.label for label in side.labels or ()} for side in (eager, compiled))
     return {"top5_agreement": len(names & others) / len(names) if names else 1.0}
 
 

@@ -161,8 +161,8 @@ def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[...
         if isinstance(problem := work.take_result(), Exception):
             raise problem
         table = work.search.table()
-        asked = {} if calls is None else {"whole_work": best_costs.sentences(table, calls)}
-        return {"complete": work.search.complete, **best_words.as_json(table), **asked}
+        whole_work = {} if calls is None else {"whole_work": best_costs.sentences(table, calls)}
+        return {"complete": work.search.complete, **best_words.as_json(table), **whole_work}
 
     limits = [_argument("minutes", float, best_way.MINUTES), _argument("other_formats", bool, False)]
     limits.append(_argument("calls", int | None, None))

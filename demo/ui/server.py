@@ -28,10 +28,10 @@ def serve(mcp: bool) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # a stopped container ends its worker too
     hold_standard_streams()
     name = name_to_listen_to()
-    given = os.environ.get("GRADIO_SERVER_PORT", "7860")
-    port = fmt.parse_whole(given)
+    setting = os.environ.get("GRADIO_SERVER_PORT", "7860")
+    port = fmt.parse_whole(setting)
     if not isinstance(port, int) or not 1 <= port <= 65_535:
-        raise BadInput(f"GRADIO_SERVER_PORT must be a whole number from 1 to 65535. Given: {given[:80]!r}.")
+        raise BadInput(f"GRADIO_SERVER_PORT must be a whole number from 1 to 65535. Given: {setting[:80]!r}.")
     limits.current()
     if limits.on_space():
         block_proc_access()

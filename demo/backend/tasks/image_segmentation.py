@@ -24,13 +24,13 @@ class ImageSegmentation(PictureWorkload):
     outputs_read = ("logits", "pred_boxes", "pred_masks", "class_queries_logits", "masks_queries_logits")
 
     @classmethod
-    def load(cls, *asked: Any) -> "ImageSegmentation":
-        """Loads picture and model, and sets which of `SEGMENTATIONS` is decoded. `asked`: as in `PictureWorkload`.
+    def load(cls, *args: Any) -> "ImageSegmentation":
+        """Loads picture and model, and sets which of `SEGMENTATIONS` is decoded. `args`: as in `PictureWorkload`.
 
         If the catalogue does not say which, and the model can do all three, the word in the checkpoint's name decides.
         Without such a word it is semantic segmentation, with a caveat.
         """
-        workload = super().load(*asked)
+        workload = super().load(*args)
         checkpoint = workload.loaded.checkpoint
         if checkpoint.segmentation is None:
             name = re.split(r"[/\\]", checkpoint.id)[-1].lower()

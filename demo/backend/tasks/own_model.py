@@ -66,7 +66,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
         remedy = f"Git LFS pointers are beside it: {others}. {LFS_REMEDY}" if others else FIX
         raise BadInput(f"{called} failed: {with_line(error, file)}. {remedy}") from error
     match answer:
-        case (torch.nn.Module() as model, given):
+        case (torch.nn.Module() as model, raw_inputs):
             pass
         case _:
             parts = ", ".join(type(part).__name__ for part in answer) if isinstance(answer, tuple) else ""
@@ -79,7 +79,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     # Eager would be compiled, too. `Run.warm_up_eager` notes compiled functions that forward calls.
     if any(isinstance(module, OptimizedModule) or module._compiled_call_impl is not None for module in model.modules()):
         raise BadInput(f"The module of {called} is compiled already, or a part of it. Return it before torch.compile.")
-    batch = _by_name(model, given, called)
+    batch = _by_name(model, raw_inputs, called)
     inputs = pytree.tree_map_only(torch.Tensor, lambda tensor: on_device(tensor, spec, device), batch)
     return OwnModel(spec, device, _place(model, spec, device), inputs)
 
@@ -144,13 +144,13 @@ def _find_neighbours(folder: Path) -> None:
     sys.meta_path.insert(0, Neighbours())
 
 
-def _by_name(model: torch.nn.Module, given: object, called: str) -> Batch:
-    """Returns the inputs `given` as keyword arguments. `called`: the name of the user's function, for errors.
+def _by_name(model: torch.nn.Module, inputs: object, called: str) -> Batch:
+    """Returns the user's `inputs` as keyword arguments. `called`: the name of the user's function, for errors.
 
     Raises BadInput if `forward` does not accept them.
     """
-    by_name = dict(given) if isinstance(given, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
-    by_position = () if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else (given,)
+    by_name = dict(inputs) if isinstance(inputs, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
+    by_position = () if isinstance(inputs, Mapping) else inputs if isinstance(inputs, list | tuple) else (inputs,)
     if not tensors((by_position, by_name)):
         raise BadInput(f"The inputs of {called} hold no tensor. {EXPECTED}.")
     try:

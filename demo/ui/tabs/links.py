@@ -39,8 +39,10 @@ FILL = "query => window.address.fill(query)"
 
 def query(spec: RunSpec) -> str:
     """Returns the query of a link that fills the form: "checkpoint=shapes-vit&batch_size=4"."""
-    asked = catalog.arguments(spec)
-    return urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
+    arguments = catalog.arguments(spec)
+    return urlencode(
+        {name: str(value).lower() if isinstance(value, bool) else value for name, value in arguments.items()}
+    )
 
 
 def change_links(spec: RunSpec, changes: OptionValues, run: bool = False) -> Markup:

@@ -96,14 +96,14 @@ class ResultPane:
         one_at_a_time = EVENT_OPTIONS | {"concurrency_limit": 1, "concurrency_id": "export"}
         for kind, (_, ending) in FILES.items():
             if ending:
-                asked = self.files[kind].click(
+                pressed = self.files[kind].click(
                     lambda report, calls="", kind=kind: self._make_file(kind, report, calls),
                     [self.shown, self.asked_calls],
                     self.made,
                     js="(report, _) => [report, String(wholeWork.calls())]",
                     **one_at_a_time,
                 )
-                asked.success(js=download("made"), **IN_BROWSER)
+                pressed.success(js=download("made"), **IN_BROWSER)
 
     def running(self, html: str) -> Updates:
         """Returns updates that show the progress of a run, `html`, in place of the previous content."""

@@ -94,22 +94,24 @@ class RunTab(WorkView[VisitorRun]):
         """Connects what follows event `greeted`: choosing a first model, the forecast, the note on a busy machine."""
         form, model = self.form, [self.form.inputs["checkpoint"], self.form.inputs["image"]]
         settled = greeted.then(self._settle, [*model, self.has_run], model, **RAW)
-        told = settled.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
+        forecast = settled.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
         # in the browser: a wait on the server would hold one of the few connections that a browser has to it
-        drawn = told.then(js=f"() => new Promise(done => setTimeout(done, {1000 * DRAWING_SECONDS:.0f}))", **IN_BROWSER)
+        drawn = forecast.then(
+            js=f"() => new Promise(done => setTimeout(done, {1000 * DRAWING_SECONDS:.0f}))", **IN_BROWSER
+        )
         noted = drawn.then(self._busy_note, None, [form.busy, form.run_when_quiet], **RAW)
         noted.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
 
     def _wire(self) -> None:
         form, pane, inputs = self.form, self.pane, self.form.inputs
         checkpoint, fields = inputs["checkpoint"], list(inputs.values())
-        asked = [self.visitor, *fields]
+        run_inputs = [self.visitor, *fields]
         follows = [inputs["task"], form.checkpoint_note, inputs["text"], pane.top]
         chosen = [checkpoint, inputs["task"], self.has_run]
         checkpoint.change(self._choose, chosen, follows, **EVENT_OPTIONS)
         changes = [field.change for name, field in inputs.items() if name != "image"]
-        told = [form.forecast, pane.notice]
-        gr.on(changes, self._forecast_and_note, [self.shown_id, *fields], told, **LATEST)
+        outputs = [form.forecast, pane.notice]
+        gr.on(changes, self._forecast_and_note, [self.shown_id, *fields], outputs, **LATEST)
         for fold in pane.folds.values():
             fold.expand(js=REDRAW, **IN_BROWSER)
         begins = [form.run.click, form.run_when_quiet.click, form.best.click, pane.repeat.click]
@@ -121,8 +123,8 @@ class RunTab(WorkView[VisitorRun]):
             *(self.has_run, self.shown_id, self.work_shown),
         ]
         for begun in (
-            form.run.click(self._run, asked, changed, **RAW),
-            form.run_when_quiet.click(self._run_when_quiet, asked, changed, **RAW),
+            form.run.click(self._run, run_inputs, changed, **RAW),
+            form.run_when_quiet.click(self._run_when_quiet, run_inputs, changed, **RAW),
             pane.repeat.click(self._repeat, stored, changed, **RAW),
         ):
             begun.then(inputs=self.shown_id, js=links.SHOW, **IN_BROWSER)

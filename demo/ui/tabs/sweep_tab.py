@@ -109,8 +109,8 @@ class SweepTab(WorkView[Sweep]):
         run_tab, visitor = self._run_tab, self._run_tab.visitor
         choices = [tab.select, *(field.change for field in fields)]
         planned = [self.plan, self.map, self.table]
-        asked = [self.work_shown, *fields]
-        gr.on(choices, self._preview, asked, planned, trigger_mode="always_last", **EVENT_OPTIONS)
+        preview_inputs = [self.work_shown, *fields]
+        gr.on(choices, self._preview, preview_inputs, planned, trigger_mode="always_last", **EVENT_OPTIONS)
         for name, button in presets.items():
             values = list(_choices_of(PRESETS[name]).values())
             button.click(lambda values=values: values, None, list(self.axes.values()), **EVENT_OPTIONS)

@@ -202,14 +202,14 @@ class Blocks(gr.Blocks):
         changed: BlocksConfigDict = config | {"connect_heartbeat": False, "dependencies": events}
         return changed
 
-    async def process_api(self, block_fn: Any, *given: Any, **named: Any) -> JsonObject:
+    async def process_api(self, block_fn: Any, *args: Any, **named: Any) -> JsonObject:
         tables = {id for id, event in block_fn.targets if event == "select"} & {
             id for id, block in self.blocks.items() if isinstance(block, gr.Dataframe)
         }
         with errors_as_sentences():
             if tables:
                 check_pressed_cell(getattr(named.get("event_data"), "_data", None))
-            return await super().process_api(block_fn, *given, **named)
+            return await super().process_api(block_fn, *args, **named)
 
     async def preprocess_data(self, block_fn: BlockFunction, inputs: list[Any], *more: Any) -> list[object]:
         name, wanted = block_fn.api_name, len(block_fn.inputs)

@@ -208,17 +208,17 @@ class Guard:
     def _event(self, body: bytes, path: str) -> bytes:
         """Returns the body of an event with the fields that pages send. Raises Refusal if there is no such event."""
         try:
-            asked = json.loads(body)
+            fields = json.loads(body)
         except (ValueError, RecursionError):
             raise Refusal(400, "The request is no JSON that can be read.") from None
-        asked = asked if isinstance(asked, dict) else {}
-        number, session = asked.get("fn_index"), asked.get("session_hash")
+        fields = fields if isinstance(fields, dict) else {}
+        number, session = fields.get("fn_index"), fields.get("session_hash")
         event = self._page.fns.get(number) if type(number) is int else None
         if event is None or event.fn is None or event.queue is not (path == JOIN):
             raise Refusal(404, f"There is no event {fmt.excerpt(number)} at {path}.")
         if not isinstance(session, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", session):
             raise Refusal(422, "session_hash must be 1 to 64 letters, digits, _ or -.")
-        return json.dumps({name: asked[name] for name in EVENT_FIELDS if name in asked}).encode()
+        return json.dumps({name: fields[name] for name in EVENT_FIELDS if name in fields}).encode()
 
 
 async def _read(receive: Receive, most: int) -> bytes:

@@ -47,15 +47,15 @@ def install() -> None:
     gradio.mcp.GradioMCPServer = Server  # type: ignore[misc]
 
 
-def upload_value(given: str) -> object:
+def upload_value(value: str) -> object:
     """Returns a data URL unchanged, and an uploaded file, by path or address, as gradio describes it.
 
     Raises ValueError for anything else.
     """
-    if given.startswith("data:"):
-        return given
-    _, marked, below = given.partition(f"{API}/file=")
-    path = Path(unquote(below) if marked else given)
+    if value.startswith("data:"):
+        return value
+    _, marked, below = value.partition(f"{API}/file=")
+    path = Path(unquote(below) if marked else value)
     if "\0" not in str(path) and path.is_absolute() and is_in_or_equal(path, get_upload_folder()) and path.is_file():
         return {"path": str(path), "orig_name": path.name, "meta": {"_type": "gradio.FileData"}}
-    raise ValueError(f"{WANTED}. Given: {given[:80]!r}.")
+    raise ValueError(f"{WANTED}. Given: {value[:80]!r}.")

@@ -28,8 +28,8 @@ UPLOAD_FIELD = "files"
 class UploadParser(gradio.route_utils.GradioMultiPartParser):
     """gradio's parser, but it takes a few files only, no other form field, and leaves nothing of a failed upload."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **(named | {"max_files": MOST_FILES}))
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **(named | {"max_files": MOST_FILES}))
 
     def on_headers_finished(self) -> None:
         super().on_headers_finished()
