@@ -16,7 +16,7 @@ __all__ = ["Answer", "BadInput", "BestAnswer", "PaysAfter", "best", "measure"]
 
 
 def __getattr__(name: str) -> object:
-    """Imports the Python API at its first use, because a worker needs none of it."""
+    """Imports the Python API when it is first used, because a worker does not need it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from . import library

@@ -1,7 +1,7 @@
 """The Python API: times a model of a script or a notebook, eager and compiled, as the command line does.
 
-A module in memory travels by cloudpickle to the fresh process that measures it; the caller's own one is left as it is.
-Not covered: modules that cannot be pickled. Give these by the name of a function that builds them.
+A module in memory is sent by cloudpickle to the new process that measures it. The caller's own module is not changed.
+Not covered: modules that cannot be pickled. Pass the name of a function that builds such a module.
 """
 
 import pickle
@@ -65,14 +65,14 @@ class PaysAfter:
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """What a run measured. `print` gives the lines of the command line, a notebook shows the verdict and the race."""
+    """What a run measured. `print` shows the lines of the command line; a notebook shows verdict and race chart."""
 
     result: RunResult
     """Everything that was measured, as it is stored."""
 
     @property
     def speedup(self) -> Speedup | None:
-        """Eager's time over that of compiled: `ratio`, 95 % interval `low` to `high`, `verdict`. None: not measured."""
+        """Eager's time over compiled's: `ratio`, 95 % interval `low` to `high`, `verdict`. None: not measured."""
         return self.result.speedup
 
     @property
@@ -81,10 +81,11 @@ class Answer:
         return PaysAfter(paid.get("cold"), paid.get("warm"))
 
     def whole_work(self, calls: int) -> dict[str, WholeWork]:
-        """Returns what `calls` calls of one process take, by its start: 'cold' (from nothing), 'warm' (a kept cache).
+        """Returns the time of a process with `calls` calls, by its start: 'cold' (from nothing), 'warm' (a kept cache).
 
-        Each has `eager_seconds`, `compiled`, `saved` and `speedup`, with 95 % intervals. Returns {} if no figure holds.
-        Of a text model `calls` counts tokens. Raises BadInput for a number below 1 or above 100 million.
+        Each entry has `eager_seconds`, `compiled`, `saved` and `speedup`, with 95 % intervals. Returns {} if none of
+        these can be relied on. For a text model, `calls` is a number of tokens. Raises BadInput for a number below 1 or
+        above 100 million.
         """
         CALLS.check(calls)
         return self.result.whole_work(calls)
@@ -101,13 +102,13 @@ class Answer:
         return terminal.summary(Report(self.result))
 
     def _repr_html_(self) -> str:
-        """Returns the file of `run --share` in a frame. Notebooks call this. It needs no network."""
+        """Returns the file that `run --share` writes, in an iframe. Notebooks call this. It needs no network."""
         return share.frame(Report(self.result))
 
 
 @dataclass(frozen=True)
 class BestAnswer:
-    """The ways to run a model, ranked. `print` gives the report of the command line."""
+    """The ways to run a model, ranked. `print` shows the same report as the command line."""
 
     table: BestTable
     missing: list[tuple[Way, bool]]
@@ -115,7 +116,7 @@ class BestAnswer:
 
     @property
     def winner(self) -> Answer | None:
-        """The run of the best way; None if it is eager, or not known."""
+        """The run of the best way; None if the best way is eager, or not known."""
         row = self.table.winner
         return Answer(row.result) if row is not None and row.result is not None else None
 
@@ -129,14 +130,16 @@ class BestAnswer:
 def measure(
     model: object, inputs: object = None, *, task: str | None = None, image: str | Path | None = None, **options: object
 ) -> Answer:
-    """Times a model, eager and compiled, in a fresh process. Stores the result and returns it.
+    """Times a model, eager and compiled, in a new process. Stores the result and returns it.
 
     - `model`: a `torch.nn.Module`, or a text: "my_model.py:build", "package.module:build", or a checkpoint's id.
-    - `inputs`: of a module, a tensor, a tuple of arguments, or a dict of arguments by name.
-    - `task`: of a checkpoint that is not in the list. `image`: path of a picture for a checkpoint that sees one.
+    - `inputs`: for a module: a tensor, a tuple of arguments, or a dict of arguments by name.
+    - `task`: needed for a checkpoint that is not in the list. `image`: path of a picture, for a checkpoint that uses
+      one.
     - `options`: those of `worth-compiling run`, such as `mode="reduce-overhead"`.
 
-    A run that fails is an answer, too: it has a `failure`. Raises BadInput for a model or an option that cannot be run.
+    A run that fails also gives an answer: it has a `failure`. Raises BadInput for a model or an option that cannot be
+    run.
     """
     with _name(model, inputs) as name:
         spec = _spec(name, task, OPTIONS, options)
@@ -162,7 +165,8 @@ def best(
 ) -> BestAnswer:
     """Searches for the best way to run a model, from eager to an AOTInductor package, for `minutes` at most.
 
-    `other_formats`: whether to try half formats, too. `options`: those of `worth-compiling best`. Else as `measure`.
+    `other_formats`: whether to try 16-bit number formats, too. `options`: those of `worth-compiling best`. All else is
+    as in `measure`.
     """
     with _name(model, inputs) as name:
         spec = _spec(name, task, SEARCH_OPTIONS, options)
@@ -192,7 +196,7 @@ def _spec(name: str, task: str | None, allowed: Iterable[str], options: OptionVa
 
 @contextmanager
 def _name(model: object, inputs: object) -> Iterator[str]:
-    """Yields the text that names a model. A module in memory is written to a temporary file, removed at the end."""
+    """Yields the text that names the model. A module in memory is written to a temporary file, removed at the end."""
     if isinstance(model, str):
         if inputs is not None:
             raise BadInput(
@@ -230,7 +234,7 @@ def _name(model: object, inputs: object) -> Iterator[str]:
 
 @contextmanager
 def _progress(stopped: str) -> Iterator[terminal.ProgressLine]:
-    """Yields a line of progress: in a notebook's cell, else on standard error. After Ctrl-C it says `stopped`."""
+    """Yields a line of progress: in a notebook's cell, or else on standard error. After Ctrl-C it shows `stopped`."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     with terminal.progress_line(stopped, _NotebookLine(sys.stdout) if hasattr(shell, "kernel") else None) as line:
         yield line

@@ -1,4 +1,4 @@
-"""What the commands share: exit codes, signals, the options of a run, and checks of files and stored results."""
+"""What several commands use: exit codes, signals, the options of a run, and checks of files and stored results."""
 
 import argparse
 import codecs
@@ -28,7 +28,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 class Stop(threading.Event):
-    """Is set by the first Ctrl-C or SIGTERM."""
+    """An event that the first Ctrl-C or SIGTERM sets."""
 
     exit_code = 0
     """130 after Ctrl-C, 143 after SIGTERM; 0 before."""
@@ -36,7 +36,7 @@ class Stop(threading.Event):
 
 @contextmanager
 def stop_by_signal() -> Iterator[Stop]:
-    """Yields an event that the first Ctrl-C or SIGTERM sets, so that a command can end its run and say what it knows.
+    """Yields an event that the first Ctrl-C or SIGTERM sets, so that a command can end its run and print what it has.
 
     A second signal raises KeyboardInterrupt. A signal that this process was started to ignore stays ignored.
     """
@@ -70,7 +70,7 @@ def add_model(parser: argparse.ArgumentParser, own: bool = True) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser, names: Iterable[str] = OPTIONS) -> None:
-    """Adds the run options in `names`. An option that the user leaves out gets the value None."""
+    """Adds the run options in `names`. An option that the user leaves out has the value None."""
     for option in (OPTIONS[name] for name in names):
         name, text = option.name, _help(option)
         if option.kind == "switch":
@@ -85,7 +85,7 @@ def add_options(parser: argparse.ArgumentParser, names: Iterable[str] = OPTIONS)
 def option_values(options: argparse.Namespace, names: Iterable[str] = OPTIONS) -> OptionValues:
     """Returns the options that the user typed, unchecked: {"batch_size": "4", "freezing": True}.
 
-    Several lists of text queries are joined: --text "a cat, a dog" --text "a tree" asks for three things.
+    Repeated lists of text queries are joined: --text "a cat, a dog" --text "a tree" gives three queries.
     """
     typed = {name: value for name in names if (value := getattr(options, name)) is not None}
     return {name: ", ".join(value) if isinstance(value, list) else value for name, value in typed.items()}
@@ -99,7 +99,7 @@ def _help(option: Option) -> str:
 
 
 def output_file(text: str) -> Path:
-    """Returns the path of a file to write. An argparse type, so that an unwritable path is refused before any run."""
+    """Returns the path of a file to write. As an argparse type it refuses an unwritable path before any run."""
     try:
         check_place(Path(text), "file")
     except BadInput as refused:
@@ -108,7 +108,7 @@ def output_file(text: str) -> Path:
 
 
 def above_zero(text: str, read: Callable[[str], object] = fmt.parse_number) -> object:
-    """Returns the number that a text stands for; with `fmt.parse_whole` a whole number. An argparse type."""
+    """Returns the number above 0 that a text stands for, with `fmt.parse_whole` a whole number. An argparse type."""
     number = read(text)
     if not isinstance(number, int | float) or not 0 < number <= sys.maxsize:
         kind = "whole number" if read is fmt.parse_whole else "number"
@@ -117,12 +117,12 @@ def above_zero(text: str, read: Callable[[str], object] = fmt.parse_number) -> o
 
 
 def add_calls(parser: argparse.ArgumentParser, note: str = "") -> None:
-    """Adds --calls; `note` ends its help. `asked_calls` reads it."""
+    """Adds the option --calls. `note` is put at the end of its help text. `asked_calls` reads the option."""
     parser.add_argument(CALLS.flag, metavar="N", help=CALLS.help + note)
 
 
 def asked_calls(options: argparse.Namespace) -> int | None:
-    """Returns the number of calls of --calls; None if it was left out. Raises BadInput for a wrong number."""
+    """Returns the number of calls given by --calls; None if it was left out. Raises BadInput for a wrong number."""
     return read_calls(options.calls)
 
 
@@ -140,9 +140,9 @@ def spec_of_options(options: argparse.Namespace, values: OptionValues) -> RunSpe
 
 
 def input_picture(picture: str | None, specs: Sequence[RunSpec]) -> Path:
-    """Returns the path of the picture for the runs: the user's `picture`, or the default picture if this is None.
+    """Returns the path of the picture for the runs: the user's `picture`, or the default one if it is None.
 
-    Raises BadInput if the file is no picture, or if there is a `picture` and no model of `specs` takes one.
+    Raises BadInput if the file is no picture, or if there is a `picture` and no model of `specs` uses one.
     """
     if picture is not None and not any(spec.sees_picture for spec in specs):
         raise BadInput(f"{specs[0].task} sees no picture: leave out --image.")
@@ -152,9 +152,9 @@ def input_picture(picture: str | None, specs: Sequence[RunSpec]) -> Path:
 
 
 def read_text(file: str, what: str) -> str:
-    """Returns the text of a file, in UTF-8 or, as PowerShell writes it, in UTF-16, without a byte order mark.
+    """Returns the text of a file in UTF-8, or in UTF-16 (as PowerShell writes it), without a byte order mark.
 
-    Raises BadInput if it cannot be read; `what` names it in the message: 'grid'.
+    Raises BadInput if the file cannot be read. `what`: its name in the message, such as 'grid'.
     """
     try:
         data = Path(file).read_bytes()
@@ -173,5 +173,5 @@ def find_stored(history: History, id: str) -> RunResult:
 
 
 def json_text(value: object) -> str:
-    """Returns a value as indented JSON; a dataclass becomes an object."""
+    """Returns a value as indented JSON text. A dataclass becomes a JSON object."""
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2)

@@ -1,6 +1,6 @@
 """`python -m demo deploy OWNER/NAME`: puts this project on a new or existing Space of the Hugging Face Hub.
 
-A Space with something else is left as it is. Not covered: whether the Space then builds and starts.
+A Space that holds something else is not changed. Not covered: whether the Space then builds and starts.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def _deploy(options: argparse.Namespace) -> int:
 
 
 def _files() -> list[str]:
-    """Returns the files to send, without symbolic links. Raises BadInput outside of a git clone."""
+    """Returns the paths of the files to send, without symbolic links. Raises BadInput outside of a git clone."""
     command = ["git", "ls-files", "-z", "--", *CONTENT]
     tracked = subprocess.run(command, cwd=ROOT, capture_output=True).stdout.decode().split("\0")
     files = [name for name in tracked if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
@@ -78,13 +78,16 @@ def _files() -> list[str]:
 
 
 def _requirements(hardware: str) -> str:
-    """Returns the text of requirements.txt with the torch that suits hardware such as "t4-small"."""
+    """Returns the text of requirements.txt, with the torch version for `hardware`, such as "t4-small"."""
     line = next((line for begins, line in TORCH.items() if hardware.startswith(begins)), r"\g<0>")
     return re.sub(r"^torch==([^+\s]+)\S*", line, (ROOT / "requirements.txt").read_text("utf-8"), flags=re.MULTILINE)
 
 
 def _torch_words(hardware: str | None) -> str:
-    """Returns torch's lines of requirements.txt on this hardware, indented; if None, says which hardware needs two."""
+    """Returns the lines of requirements.txt that install torch on `hardware`, indented.
+
+    None: a text that says which hardware needs which of two versions.
+    """
     lines = [line for line in _requirements(hardware or "t4").splitlines() if line.startswith(("torch==", "--extra"))]
     older = ", ".join(name for name in TORCH if TORCH[name] == FOR_CUDA_12)
     where = "in requirements.txt:" if hardware else f"on {older} these two lines, in requirements.txt:"
@@ -92,7 +95,7 @@ def _torch_words(hardware: str | None) -> str:
 
 
 def _send(options: argparse.Namespace, dataset: str, files: list[str]) -> None:
-    """Creates or updates the Space. Raises BadInput if the Space holds files of something else than this project."""
+    """Creates or updates the Space. Raises BadInput if the Space holds files of another project."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.utils import disable_progress_bars
 

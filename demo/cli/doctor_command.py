@@ -1,4 +1,4 @@
-"""`python -m demo doctor`: says whether a run would work on this machine, and if not, why and what to do."""
+"""`python -m demo doctor`: says whether a run would work on this machine; if not, why and what to do."""
 
 import argparse
 import subprocess
@@ -52,12 +52,15 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _say(step: str) -> None:
-    """Names the step that begins: each may take some seconds, and the first a minute on a busy machine."""
+    """Prints the step that begins. A step may take some seconds, the first a minute on a busy machine."""
     print(step, file=sys.stderr, flush=True)
 
 
 def _machine() -> tuple[HostInfo | None, list[str]]:
-    """Returns the machine and why a run would fail on it. The machine is None if no process with torch starts."""
+    """Returns the machine's facts, and why a run would fail on it.
+
+    The facts are None if no process with torch can be started.
+    """
     from ..runs.runner import Runner
 
     with closing(Runner(None)) as runner:
@@ -76,7 +79,7 @@ def _machine() -> tuple[HostInfo | None, list[str]]:
 
 
 def compile_problems() -> list[str]:
-    """Returns why a run could not compile and load C++ code: one sentence, or none."""
+    """Returns why a run could not compile and load C++ code, as a list of at most one sentence; [] if it could."""
     with child_process(f"{PACKAGE}.backend.machine_probe") as child:
         code, lines = child.exit_code(None) or 0, child.output()
     problem = lines[-1] if lines else f"A process that loads a small C++ extension {ending(code)}."

@@ -1,4 +1,4 @@
-"""`history`: lists, shows, draws, exports or deletes stored results; `script`: prints one as a program."""
+"""`history`: lists, shows, draws, exports or deletes stored results. `script`: prints a result as a program."""
 
 import argparse
 import sys

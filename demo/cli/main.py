@@ -37,7 +37,7 @@ from .common import BAD_INPUT, FAILED, OK, json_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code. Prints an expected error as one sentence on standard error."""
+    """Runs one command and returns its exit code. Expected errors are printed as one sentence on standard error."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # closed by the caller, as with >&-
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a C locale cannot print "×", and UTF-8 no broken file name
@@ -73,7 +73,7 @@ def run() -> NoReturn:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of all commands. In the parsed options, `command` is the function that runs the command."""
+    """Returns the parser of all commands. The parsed options have the function of the command as `command`."""
     program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this model, on this machine?")
     program.epilog = f"Such as: {PROGRAM} run --checkpoint {catalog.DEFAULT} --batch-size 4"
     program.set_defaults(command=lambda options: program.print_help())
@@ -120,7 +120,7 @@ def _serve(options: argparse.Namespace) -> None:
 
 
 class _StoreOnce(argparse.Action):
-    """Stores an option's value, and refuses a second one, which would replace the first without a word."""
+    """Stores an option's value, and refuses a second value, which would otherwise replace the first silently."""
 
     def __call__(
         self,

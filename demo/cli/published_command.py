@@ -1,4 +1,4 @@
-"""`python -m demo published`: prints the tables of the Transformers guide and this project's own, with filters."""
+"""`python -m demo published`: prints the tables of the Transformers guide and of this project, with filters."""
 
 import argparse
 from collections.abc import Sequence

@@ -61,9 +61,9 @@ def add_to(commands: common.Commands) -> None:
 
 
 def run_options(options: argparse.Namespace) -> OptionValues:
-    """Returns the options that the user typed, plus those that --trace (a profile) and --package (AOTInductor) need.
+    """Returns the options that the user typed, and those that --trace (a profile) and --package (AOTInductor) need.
 
-    Raises BadInput if they contradict each other, such as --trace and --profile off.
+    Raises BadInput if they contradict each other, as --trace and --profile off do.
     """
     values = common.option_values(options)
     if options.trace is not None and values.setdefault("profile", "on") == "off":
@@ -114,9 +114,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _write_junit(file: Path, report: Report, name: str, code: int, answer: str, seconds: float) -> None:
-    """Writes a JUnit report of one test: failed as the gate, skipped if it is undecided, an error if the run failed.
+    """Writes a JUnit report with one test: the gate.
 
-    `name` and `answer`: what the gate asked, and why it ended with `code`. `seconds`: how long the run took.
+    The test fails if the gate fails, is skipped if the gate is undecided, and is an error if the run failed. `name`:
+    what the gate asks. `code` and `answer`: how it ended and why. `seconds`: how long the run took.
     """
     result = report.result
     kind = {common.OK: "", common.FAILED: "failures", common.UNDECIDED: "skipped"}[code]
@@ -136,9 +137,9 @@ def _write_junit(file: Path, report: Report, name: str, code: int, answer: str, 
 
 
 def _share(history: History, report: Report, file: Path, calls: int | None) -> None:
-    """Writes one HTML file to send. Prints its path, and its address if there is a dataset of results.
+    """Writes the result as one HTML file to send. Prints its path, and its address if there is a dataset of results.
 
-    An empty path: a new file in this folder, named by the run.
+    If `file` is an empty path, it is a new file in the current folder, named after the run.
     """
     if file == Path():
         file = Path(f"worth-compiling-{report.result.id}.html")
@@ -155,8 +156,8 @@ def _share(history: History, report: Report, file: Path, calls: int | None) -> N
 def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: threading.Event) -> RunResult:
     """Runs the spec, shows progress on standard error and returns the result.
 
-    Once `stop` is set, the run is cancelled, and a line says what was measured. If an earlier repeat of the run has an
-    answer, that is returned.
+    Once `stop` is set, the run is cancelled, and a line says what was measured. If an earlier process of this run has a
+    result, that result is returned.
     """
     from ..runs.runner import Runner
 
@@ -193,10 +194,10 @@ def _memory_doubt(history: History, spec: RunSpec, machine: HostInfo) -> str:
 
 
 def _gate(report: Report, options: argparse.Namespace, calls: int | None) -> tuple[int, str]:
-    """Returns how a gate ends, and why: OK, FAILED, or UNDECIDED if the run cannot tell.
+    """Returns how a gate ends, and why: OK, FAILED, or UNDECIDED if the measurement cannot tell.
 
-    `--undecided` makes another end of the last. With `calls` the speed-up is that of the whole work of a process, with
-    its first call. Of several known starts the one counts that costs most.
+    `--undecided` replaces UNDECIDED by another end. With `calls`, the speed-up of a process's whole work counts, with
+    its first call. If several first calls are known, the most expensive is used.
     """
     result, least, undecided = report.result, options.at_least, options.undecided
     known: Interval | None = report.speedup if report.kind != "void" else None
@@ -222,7 +223,7 @@ def _gate(report: Report, options: argparse.Namespace, calls: int | None) -> tup
 
 
 def _new_file(text: str, ending: str) -> Path:
-    """Returns the path of a new file, with `ending` added if the text lacks it; for argparse."""
+    """Returns the path of a new file, with `ending` added if the text lacks it. For argparse."""
     for part in reversed(ending.split(".")):
         text = text.removesuffix(f".{part}")
     path = common.output_file(text if os.path.isdir(text) else text + ending)

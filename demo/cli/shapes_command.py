@@ -31,7 +31,7 @@ STRATEGIES = ("eager", "auto", "on", "off", "padded")
 
 @dataclass(frozen=True)
 class Replay:
-    """What the calls of a log cost under one strategy."""
+    """The times of a log's calls under one strategy: eager, or one value of `dynamic`."""
 
     strategy: str
     seconds: Sequence[float] = ()
@@ -78,8 +78,8 @@ def _shapes(options: argparse.Namespace) -> int:
 def replay_in_process(spec: RunSpec, image: Path, sizes: tuple[InputSize, ...], strategy: str) -> Replay:
     """Times calls with the logged `sizes` under one of the `STRATEGIES`, in a new process with an empty compile cache.
 
-    A replay that fails or exceeds the time limit of a run is returned with the reason in `failed`. Raises BadInput if
-    the model cannot be called with these sizes.
+    If the replay fails or exceeds the time limit of a run, the reason is in `failed`. Raises BadInput if the model
+    cannot be called with these sizes.
     """
     job = {
         "spec": plain(dataclasses.replace(spec, dynamic=strategy if strategy in ("auto", "on") else "off")),
@@ -104,7 +104,7 @@ def replay_in_process(spec: RunSpec, image: Path, sizes: tuple[InputSize, ...], 
 
 
 def cheapest(replays: list[Replay]) -> list[str]:
-    """Returns the strategy with the least total time, then all within `SPREAD` of it. Failed replays are left out."""
+    """Returns the strategy with the least total time, then the others within `SPREAD` of it; no failed replays."""
     complete = sorted((replay for replay in replays if not replay.failed), key=lambda replay: replay.total)
     return [replay.strategy for replay in complete if replay.total <= complete[0].total * (1 + SPREAD)]
 

@@ -1,4 +1,4 @@
-"""`python -m demo sweep`: runs a grid of settings, leaving out all runs whose result is stored already."""
+"""`python -m demo sweep`: runs a grid of settings, without the runs whose results are stored already."""
 
 import argparse
 import sys
@@ -45,7 +45,7 @@ def add_to(commands: common.Commands) -> None:
 
 
 def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
-    """Returns the specs of the preset or file; options of the command replace its entries. Raises BadInput."""
+    """Returns the specs of the preset or file. Options typed by the user replace its entries. Raises BadInput."""
     content: OptionValues = dict(PRESETS[options.preset]) if options.preset else {}
     if options.file:
         content = _read_yaml(options.file)
@@ -97,9 +97,9 @@ def _write_tables(options: argparse.Namespace, cells: list[GridRun]) -> None:
 
 
 def _run_cells(options: argparse.Namespace, specs: Sequence[RunSpec], image: Path, cells: list[GridRun]) -> int:
-    """Runs the specs on this machine or on a Ray cluster, and fills `cells`, an empty list, with what is known of each.
+    """Runs the specs on this machine or on a Ray cluster, and adds each run with its result to the empty list `cells`.
 
-    Returns the exit code of the signal that stopped it; 0 if none did.
+    Returns the exit code for the signal that stopped the sweep; 0 if none did.
     """
     from ..runs.runner import Runner
     from ..sweep import ray_cluster as cluster

@@ -33,7 +33,7 @@ REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run i
 
 
 class ProgressLine:
-    """Shows progress: on a terminal in one line that is rewritten, elsewhere in lines that stay."""
+    """Shows progress: on a terminal as one line that is rewritten, otherwise as lines that stay."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -42,7 +42,10 @@ class ProgressLine:
         self._said_at = time.monotonic()
 
     def show(self, progress: Progress, each_phase: bool = True) -> None:
-        """Shows the progress. Lines that stay are written with `each_phase`, and after `SIGN_OF_LIFE_SECONDS`."""
+        """Shows the progress.
+
+        Without a terminal, a line is written for a new phase if `each_phase`, and again after `SIGN_OF_LIFE_SECONDS`.
+        """
         if self._stream.isatty():
             columns = shutil.get_terminal_size().columns
             self._print(f"\r\x1b[K{progress_text(progress)[: columns - 1]}")
@@ -56,7 +59,7 @@ class ProgressLine:
             self._print("\r\x1b[K")
 
     def say(self, text: str) -> None:
-        """Prints a line that stays."""
+        """Prints a line that is not rewritten."""
         self.end()
         self._said_at = time.monotonic()
         self._print(f"{text}\n")
@@ -64,7 +67,7 @@ class ProgressLine:
 
 @contextmanager
 def progress_line(stopped: str = "", line: ProgressLine | None = None) -> Iterator[ProgressLine]:
-    """Yields `line`, by default on standard error, and clears it at the end. After Ctrl-C it says `stopped`."""
+    """Yields `line` (default: a new one on standard error) and clears it at the end. After Ctrl-C prints `stopped`."""
     line = line or ProgressLine(sys.stderr)
     try:
         yield line
@@ -83,11 +86,11 @@ def follow(
     goes_on: bool,
     expected_seconds: float | None = None,
 ) -> None:
-    """Shows several runs on standard error: a line for each finished run, and signs of life of the current one.
+    """Shows several runs on standard error: a line for each finished run, and signs of life of the current run.
 
-    - `text_of` makes the line of a run. `stop`: the event that ends `events` before their time.
-    - `goes_on`: whether another start would run only what is left.
-    - `expected_seconds`: the time that the user was told. One line says if the runs take much longer.
+    - `text_of`: makes the line of a finished run. `stop`: the event that ends `events` early.
+    - `goes_on`: whether starting again would run only what is left.
+    - `expected_seconds`: the time that the user was told. A line says so if the runs take much longer.
     """
     began = time.monotonic()
     with progress_line() as line, closing(events):
@@ -137,7 +140,7 @@ def measured_so_far(progress: Progress) -> str:
 def summary(report: Report, colour: bool = False, calls: int | None = None) -> str:
     """Returns a result in at most twelve lines, with ANSI colour codes if `colour`.
 
-    `calls`: a number of calls between two restarts. A further line says what compiling saves over so many.
+    `calls`: a number of calls between two restarts. A further line says what compiling saves for this number.
     """
     result = report.result
     known = result.environment
@@ -155,7 +158,7 @@ def summary(report: Report, colour: bool = False, calls: int | None = None) -> s
 
 
 def _figures(report: Report, calls: int | None) -> Iterator[tuple[str, str]]:
-    """Yields the lines of a successful result, each with its key in `ANSI_CODES`, or '' for no colour."""
+    """Yields (key, line) for the lines of a successful result. The key is one of `ANSI_CODES`; '' for no colour."""
     result = report.result
     width = 2 + max((len(title) for _, title, _ in naming.variants(result)), default=0)
     for name, title, side in naming.variants(result):
@@ -190,7 +193,7 @@ def _figures(report: Report, calls: int | None) -> Iterator[tuple[str, str]]:
 
 
 def in_full(report: Report, calls: int | None = None) -> str:
-    """Returns a result in full, as text: its summary, the predictions, all details, and the lines for your own code.
+    """Returns a result in full, as text: summary, predictions, all details, and the lines for a user's own code.
 
     `calls`: as in `summary`.
     """
@@ -243,6 +246,6 @@ def table(rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def hanging(start: str, text: str) -> list[str]:
-    """Returns `text` wrapped to lines of `WIDTH` characters: `start` begins the first line, the others are indented."""
+    """Returns `text` wrapped to lines of `WIDTH` characters. `start` begins the first line; the others are indented."""
     wrapper = textwrap.TextWrapper(WIDTH, start, " " * len(start), break_long_words=False, break_on_hyphens=False)
     return wrapper.wrap(text)

@@ -1,1 +1,1 @@
-"""What the app does with a run: starts its processes, watches and cancels them, and forecasts its duration."""
+"""What the app does with a run: starts its processes, watches and cancels them, and forecasts how long it takes."""

@@ -1,4 +1,4 @@
-"""What stored runs and earlier processes add to a result, and how it is stored."""
+"""Adds to a new result what stored runs and earlier processes know, and stores it."""
 
 import contextlib
 import dataclasses
@@ -20,10 +20,11 @@ _log = logging.getLogger(__name__)
 
 
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
-    """Adds what earlier runs with the same settings know of a first call with an empty and with a filled cache.
+    """Adds first calls, with an empty and with a filled compile cache, of stored runs with the same settings.
 
-    Their seconds become `first_calls`, over which `starts` are pooled. A cost that the result lacks is the newest of
-    theirs. A user's own model gets none: its file may have changed. Raises HistoryError if the history cannot be read.
+    Their seconds become `first_calls`, over which `starts` are pooled. If the result lacks one of the two costs, the
+    newest stored cost is taken. For a user's own model nothing is added, because its file may have changed. Raises
+    HistoryError if the history cannot be read.
     """
     compilation = result.compilation
     if compilation is None or result.spec.task == OWN_MODEL:
@@ -44,7 +45,7 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
     """Adds to the result the earlier processes over which its speed-up is pooled, and the spread between processes.
 
-    `earlier`: previous processes of the same run, stored or not. `history`: None if nothing is stored.
+    `earlier`: the earlier processes of the same run, stored or not. `history`: None if nothing is stored.
     """
     if result.speedup is None:
         return result
@@ -62,9 +63,9 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
 
 
 def with_answer_without_breaks(result: RunResult, history: History) -> RunResult:
-    """Adds the latest stored speed-up without added graph breaks to a result whose spec asks for such breaks.
+    """Adds to a result with added graph breaks the latest stored speed-up with the same settings but without them.
 
-    The other settings are the same. A result without such breaks stays as it is. Raises HistoryError.
+    Other results stay as they are. Raises HistoryError.
     """
     if not result.spec.graph_break:
         return result
@@ -75,7 +76,7 @@ def with_answer_without_breaks(result: RunResult, history: History) -> RunResult
 
 
 def kept_threads(spec: RunSpec, machine: HostInfo, stored: Iterable[RunResult]) -> tuple[int, ...]:
-    """Returns the numbers of threads with which runs in `stored` filled the compile cache with the code of `spec`."""
+    """Returns the numbers of threads for which the compile cache has the code of `spec`, as `stored` runs tell."""
     here = [run for run in stored if run.environment is not None and run.environment.torch == machine.torch]
     alike = [run for run in here if compiled_spec(run.spec) == compiled_spec(spec) and run.compilation is not None]
     threads = {run.threads or 0 for run in alike if run.status == "ok" and run.spec.cache == "keep"}
@@ -85,9 +86,9 @@ def kept_threads(spec: RunSpec, machine: HostInfo, stored: Iterable[RunResult]) 
 def complete(
     result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float, history: History | None
 ) -> RunResult:
-    """Returns the result as it is stored: with its duration of `elapsed` seconds, and with what earlier runs add.
+    """Returns the result as it is to be stored: with its duration `elapsed`, in seconds, and what earlier runs add.
 
-    `earlier`: previous processes of the same run. `history`: None if nothing is stored.
+    `earlier`: the earlier processes of the same run. `history`: None if nothing is stored.
     """
     result = redact_result(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
     result = with_earlier_runs(result, earlier, history)
@@ -108,7 +109,7 @@ def redact_result(result: RunResult) -> RunResult:
 
 
 def store(result: RunResult, history: History) -> RunResult:
-    """Stores the result and returns it as it is stored. If it was not stored, the returned result says so."""
+    """Stores the result and returns it as stored. If that fails, the returned result has a note that says so."""
     try:
         return history.append(result)
     except HistoryError as error:
@@ -117,7 +118,7 @@ def store(result: RunResult, history: History) -> RunResult:
 
 
 def store_note(result: RunResult, sentence: str, history: History | None) -> RunResult:
-    """Returns the stored result with one more sentence among its caveats, and stores it so."""
+    """Adds a sentence to the caveats of a stored result, stores it again, and returns it."""
     noted = result.with_note(sentence)
     if history is not None:
         try:

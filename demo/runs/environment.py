@@ -1,8 +1,8 @@
 """The environment variables of the processes that the app starts.
 
-On a Hugging Face Space visitors choose what a process loads, so it gets only the variables in `NEEDED` and no token.
-Not covered: a process has the app's user, files and network. A root process that may trace others can still read the
-app's environment.
+On a Hugging Face Space visitors choose what a process loads, so the process gets only the variables in `NEEDED`, and no
+token. Not covered: the process has the app's user, files and network. A root process that may trace others can still
+read the app's environment.
 """
 
 import contextlib
@@ -69,9 +69,10 @@ def inductor_folder() -> Path:
 
 
 def share_headers(folder: str) -> None:
-    """Lets the process that has `folder` for its temporary files use C++ headers that inductor has already precompiled.
+    """Lets a process with the temporary folder `folder` use C++ headers that inductor has already precompiled.
 
-    It puts a link to `inductor_folder()` into `folder`. Without the link each process compiles the headers for seconds.
+    It puts a link to `inductor_folder()` into `folder`. Without this link each process would compile the headers again,
+    for seconds.
     """
     shared = inductor_folder()
     with contextlib.suppress(OSError):
@@ -80,6 +81,6 @@ def share_headers(folder: str) -> None:
 
 
 def block_proc_access() -> None:
-    """Keeps other processes of this user from reading the app's environment and memory under /proc, on Linux."""
+    """Keeps other processes of this user from reading the app's environment and memory in /proc, on Linux."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

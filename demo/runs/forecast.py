@@ -1,12 +1,13 @@
 """Forecasts how long a run or a sweep will take, and whether a run will not fit in memory.
 
-- With earlier runs of the same settings on this machine: their parts, with a first call as the compile cache is now.
-- Else with earlier runs of the same model: theirs, with a first call that finds no code.
-- Else a guess: from the speed of this machine's compiler and how much the model has to compile, and from its size.
+1. With earlier runs of the same settings on this machine, the forecast uses their parts. The first call is that of the
+   present state of the compile cache.
+2. With earlier runs of the same model only, it uses their parts, and a first call with an empty compile cache.
+3. Otherwise it is a guess from the speed of this machine's compiler, the model's amount of code, and its size.
 
-What is not timed for a set time takes longer while other programs use the cores (`cores.crowd`). A run on a CPU then
-waits for them, and may have to compile for fewer threads.
-Not covered: the download of weights, and a compile cache that was emptied after the last run.
+All parts but the timing, whose duration is fixed, take longer while other programs use the cores (`cores.crowd`). A run
+on a CPU then waits for cores, and may have to compile for fewer threads. Not covered: the download of weights, and a
+compile cache that was emptied after the last run.
 """
 
 import dataclasses
@@ -71,7 +72,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The seconds of one process of a run."""
+    """The seconds of one process of a run, divided into parts."""
 
     around: float
     """Start, loading, warm-up and checks."""
@@ -103,11 +104,11 @@ def forecast_run(
 ) -> Forecast | None:
     """Returns how long a run of `spec` will take; None if that is not known.
 
-    Without a run of the model in `earlier`, it needs the model's size and a device other than 'auto'.
+    If `earlier` has no run of the model, the model's size has to be known, and the device must not be 'auto'.
 
-    - `checkpoint`: the catalogue's entry for the spec's checkpoint; None without an entry.
+    - `checkpoint`: the catalogue's entry for the spec's checkpoint; None if there is none.
     - `earlier`: this machine's runs on the spec's device, newest first; [] for device 'auto'.
-    - `compiler_seconds`: `HostInfo.compiler_seconds`. `crowd`: `cores.crowd()`.
+    - `compiler_seconds`: `HostInfo.compiler_seconds`. `crowd`: the result of `cores.crowd()`.
     """
     alike = [run for run in _alike(spec, earlier) if run.speedup]
     if same := _quiet(alike):
@@ -128,30 +129,33 @@ def forecast_run(
 
 
 def forecast_process(spec: RunSpec, machine: HostInfo, stored: Sequence[RunResult]) -> Forecast | None:
-    """Returns the forecast for one process of a run that starts now. `stored`: any runs, newest first."""
+    """Returns the forecast for one process of a run that starts now. `stored`: any stored runs, newest first."""
     once, here = dataclasses.replace(spec, repeats=1), on_this_machine(stored, machine, spec.device)
     return forecast_run(once, find(spec.checkpoint), here, machine.compiler_seconds, cores.crowd())
 
 
 def _fewer_threads(spec: RunSpec, crowd: Crowd) -> int | None:
-    """Returns torch's threads of a run from which other programs take cores, after a wait; None if they take none."""
+    """Returns how many threads torch will use because other programs use cores; None if it will use all."""
     return crowd.free if spec.device == "cpu" and spec.threads is None else None
 
 
 def _quiet(runs: Iterable[RunResult]) -> list[RunResult]:
-    """Returns the newest of the runs: those of a machine that other programs left alone, if there are any."""
+    """Returns the newest of the runs that other programs did not disturb; if there are none, the newest runs."""
     newest = list(islice(runs, AVERAGED_RUNS))
     return [run for run in newest if (run.others_share or 0.0) < cores.BUSY_CPU] or newest
 
 
 def _same_code(one: RunSpec, other: RunSpec) -> bool:
-    """Returns whether both specs compile the same model in the same way, though perhaps for other sizes."""
+    """Returns whether both specs compile the same model in the same way. Sizes such as the batch size may differ."""
     names = ("checkpoint", "task", "mode", "scope", "compiler", "freezing", "graph_break", "protocol")
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def _parts_of(spec: RunSpec, runs: Sequence[RunResult]) -> _Parts:
-    """Returns the medians of the runs' parts; the first call is that of runs with the cache of the next run."""
+    """Returns the median of each part over `runs`.
+
+    The first call is one that finds the compile cache as the next run will find it.
+    """
     warm = [cost.warm.model_seconds for run in runs if (cost := run.compilation) is not None and cost.warm is not None]
     parts = list(map(_measured_parts, runs))
     again = statistics.median(part.again for part in parts)
@@ -179,11 +183,12 @@ def _measured_parts(run: RunResult) -> _Parts:
 
 
 def memory_doubt(spec: RunSpec, checkpoint: Checkpoint | None, stored: Sequence[RunResult], machine: HostInfo) -> str:
-    """Returns a sentence if a run of `spec`, whose device is not 'auto', will not fit in memory; '' if not known.
+    """Returns a sentence if a run of `spec`, whose device is not 'auto', will not fit in memory; else ''.
 
-    - The newest stored run of this machine with these settings ran out of memory; or
-    - runs of them, on any machine, needed more at their peak than the device has (the median); or
-    - the weights alone do. Activations are not counted: how large they are is known only after a run.
+    One of these reasons is enough:
+    - The newest stored run of this machine with these settings ran out of memory.
+    - Runs with these settings, on any machine, had a higher peak (median) than the device's memory.
+    - The weights alone need more than that. Activations are not counted: their size is known only after a run.
     """
     here = on_this_machine(_alike(spec, stored), machine, spec.device)
     ended = (run.status for run in here if run.status in ("ok", "out_of_memory"))
@@ -202,7 +207,7 @@ def memory_doubt(spec: RunSpec, checkpoint: Checkpoint | None, stored: Sequence[
 
 
 def _alike(spec: RunSpec, stored: Sequence[RunResult]) -> list[RunResult]:
-    """Returns the runs with the settings of `spec`, but for those that change neither time nor memory much."""
+    """Returns the runs with the settings of `spec`. Text queries and repeats may differ: they change little."""
     alike: OptionValues = {"text": (), "repeats": 1}
     settings = dataclasses.replace(spec, **alike)
     return [run for run in stored if dataclasses.replace(run.spec, **alike) == settings]
@@ -213,7 +218,7 @@ def forecast_sweep(
 ) -> SweepForecast:
     """Returns the sum of the forecasts for specs with device 'cpu' or 'cuda'.
 
-    `earlier`: any runs, newest first. `crowd`: `cores.crowd()`.
+    `earlier`: any runs, newest first. `crowd`: the result of `cores.crowd()`.
     """
     here = {device: on_this_machine(earlier, machine, device) for device in {spec.device for spec in specs}}
     unknown = Forecast(2 * SECONDS_WITHOUT_CALLS, 0)  # a checkpoint whose parameters nobody has counted
@@ -235,7 +240,7 @@ def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str
 
 
 def _seconds_of_calls(spec: RunSpec, checkpoint: Checkpoint) -> float:
-    """Returns guessed seconds of all calls of a run, by the model's size."""
+    """Returns a guess of the seconds of all calls of a run, from the model's size."""
     text = spec.task == TEXT_GENERATION
     # As in a ViT: two operations (multiply, add) for each weight and each patch of 16 x 16 pixels, or each token.
     patches = 1 if text else math.prod(checkpoint.input_size) / 256

@@ -1,4 +1,4 @@
-"""The app's side of a process: its job, its progress, and a result if the process gives none."""
+"""One process of a run, as the app sees it: its job, its progress, and a result if the process itself gives none."""
 
 import dataclasses
 import logging
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Files:
-    """The files that a run writes beside its result. None in a field: that file was not asked for."""
+    """Files that a run writes in addition to its result. None in a field: that file was not asked for."""
 
     trace: Path | None = None
     """The profiler's trace, for Perfetto."""
@@ -36,7 +36,7 @@ class Files:
     """A folder that keeps AOTInductor's package, so that the next process of the same spec need not build it."""
 
     def existing(self) -> "Files":
-        """Returns the paths of files that are on the disk; None for the others and for a folder."""
+        """Returns the paths of those files that exist; None for all other fields, and for a folder."""
         return Files(**{name: file for name, file in vars(self).items() if file is not None and file.is_file()})
 
 
@@ -48,7 +48,7 @@ longer."""
 
 @dataclass
 class OngoingRun:
-    """A process of a run, while it goes on. If the process gives no result, a method such as `as_crashed` makes one."""
+    """One process of a run that is going on. If it gives no result, a method such as `as_crashed` makes one."""
 
     spec: RunSpec
     """Its device is 'auto' until the worker has reported the machine."""
@@ -67,9 +67,9 @@ class OngoingRun:
 
     @property
     def answer(self) -> RunResult | None:
-        """The provisional result: all but a first call with a filled compile cache is measured. None before.
+        """The provisional result, once all is measured but a first call with a filled compile cache; None before.
 
-        If that call fails, or the run is cancelled, this is the run's result.
+        If that first call fails, or the run is cancelled, this is the run's result.
         """
         return self.progress.result if isinstance(self.progress, Provisional) else None
 
@@ -78,10 +78,10 @@ class OngoingRun:
         return time.monotonic() - self.begun
 
     def progress_after(self, elapsed: float, new: Progress | None = None) -> Progress:
-        """Returns the latest progress with its times as of `elapsed`, in seconds since the run began.
+        """Returns the latest progress, with its times as of `elapsed`, in seconds since the run began.
 
-        `new`, unless it is None, becomes the latest progress, but a provisional result stays. The remaining time is the
-        process's own, or else by `expected`. It counts down; at 0 it becomes None.
+        `new` becomes the latest progress, unless it is None or a provisional result is known. The remaining time is the
+        one that the process sent, or else follows from `expected`. It counts down; at 0 it becomes None.
         """
         if new is not None and not isinstance(self.progress, Provisional):
             self.progress, self.progress_at = new, elapsed
@@ -101,7 +101,7 @@ class OngoingRun:
         )
 
     def _late_estimate(self, elapsed: float, racing: float | None) -> float | None:
-        """Returns the exceeded estimate: of the compile, or else of the whole run; None if neither is exceeded."""
+        """Returns the exceeded estimate in seconds: of the compile, else of the whole run; None if none is exceeded."""
         if self.expected is None:
             return None
         compiles = self.expected.compile_seconds if self.progress.phase == "compile" else None
@@ -110,7 +110,7 @@ class OngoingRun:
         return self.expected.seconds if elapsed > LATE * self.expected.seconds else None
 
     def job(self, folder: str) -> dict[str, object]:
-        """Returns the message that starts the run in a process whose temporary folder is `folder`. Raises OSError."""
+        """Returns the job to send to a process whose temporary folder is `folder`. Raises OSError."""
         job: dict[str, object] = {"id": self.id, "started_at": self.started_at, **vars(self.threads)}
         files = vars(self.files) | {"input_file": self.input_file}
         job |= {name: str(file.resolve()) for name, file in files.items() if file is not None}
@@ -143,7 +143,7 @@ class OngoingRun:
         )
 
     def as_crashed(self, worker: Worker) -> RunResult:
-        """Returns the result of a process that died or sent an unreadable message. Call it before `worker.close`."""
+        """Returns the result for a process that died or sent an unreadable message. Call it before `worker.close`."""
         code = worker.child.exit_code()
         ended = ending(code) if code is not None else "stopped answering"
         ended = "sent a message that cannot be read" if worker.unreadable else ended

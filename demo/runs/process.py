@@ -1,8 +1,8 @@
 """Starts and ends child processes. A worker is a child that does one run and sends events through a pipe.
 
-A child ends with the app, even if the app is killed: another process, the lifeline, then kills what the child started
-and removes its files. When memory runs out, Linux kills the child before the app.
-Not covered: processes that leave the child's session, and a child that uses the app's files and network.
+A child ends with the app, even if the app is killed: a further process, the lifeline, then kills what the child started
+and removes its files. When memory runs out, Linux kills the child before the app. Not covered: processes that leave the
+child's session, and a child that uses the app's files and network.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ class WorkerDied(RuntimeError):
 
 
 class Child:
-    """A process that `child_process` started, with a `folder` for its temporary files."""
+    """A process started by `child_process`, with a `folder` for its temporary files."""
 
     def __init__(self, process: subprocess.Popen[bytes], folder: str, output: IO[bytes], errors: IO[bytes]) -> None:
         self.pid = process.pid
@@ -53,7 +53,7 @@ class Child:
         self._process, self._output, self._errors = process, output, errors
 
     def send(self, job: Mapping[str, object]) -> None:
-        """Writes the job as one line of JSON. Raises nothing if the process dies meanwhile."""
+        """Writes the job as one line of JSON. No error is raised if the process dies meanwhile."""
         pipe, rest = cast(IO[bytes], self._process.stdin).fileno(), json.dumps(job).encode() + b"\n"
         writable = select.poll()
         writable.register(pipe, select.POLLOUT)
@@ -65,7 +65,7 @@ class Child:
                     rest = rest[os.write(pipe, rest[: select.PIPE_BUF]) :]
 
     def exit_code_now(self) -> int | None:
-        """Returns the exit code, -9 if signal 9 killed the process; None while it runs."""
+        """Returns the exit code, such as -9 if signal 9 killed the process; None while the process runs."""
         return self._process.poll()
 
     def exit_code(self, seconds: float | None = EXIT_SECONDS) -> int | None:
@@ -75,12 +75,12 @@ class Child:
         return None
 
     def output(self) -> list[str]:
-        """Returns the lines of standard output, after the process has ended: reading moves the position for writing."""
+        """Returns the lines of standard output. Call it after the process has ended, since it moves the position."""
         self._output.seek(0)
         return self._output.read().decode(errors="replace").splitlines()
 
     def last_words(self) -> str:
-        """Returns the end of what the process wrote to standard error."""
+        """Returns the last characters that the process wrote to standard error."""
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, self._errors.tell() - LAST_WORDS_BYTES))
         return self._errors.read().decode(errors="replace").strip()
@@ -88,7 +88,7 @@ class Child:
 
 @contextlib.contextmanager
 def child_process(module: str, *arguments: str, pass_fds: Sequence[int] = ()) -> Iterator[Child]:
-    """Runs `python -m module arguments` in a session of its own, with its own temporary folder. Kills it at the end.
+    """Runs `python -m module arguments` in a session and a temporary folder of its own. Kills it at the end.
 
     The process inherits the file descriptors `pass_fds`. Raises OSError if disk, memory or processes run out.
     """
@@ -128,7 +128,7 @@ WorkerEvent = Progress | RunResult | BadInput
 
 
 class Worker:
-    """A process that takes one job, and the pipe through which it sends events."""
+    """A process that receives one job, and the pipe through which it sends events."""
 
     def __init__(self, module: str) -> None:
         """Starts the process. Raises OSError."""
@@ -182,9 +182,9 @@ class Worker:
             raise ValueError(f"no such event: {kind}")
 
     def machine_when_ready(self, on_probe: Callable[[], None] = lambda: None) -> HostInfo:
-        """Waits until the process can take a job, at most `READY_SECONDS`, and returns its report of the machine.
+        """Waits until the process can receive a job, at most `READY_SECONDS`. Returns its report of the machine.
 
-        Calls `on_probe` once if it runs the instruction probe first. Raises WorkerDied without a report.
+        Calls `on_probe` once if the process runs the instruction probe first. Raises WorkerDied if no report came.
         """
         end, probe_reported = time.monotonic() + READY_SECONDS, False
         while not self.ready.wait(POLL_SECONDS) and time.monotonic() < end:
@@ -201,7 +201,7 @@ class Worker:
         raise WorkerDied(words.splitlines()[-1].rstrip(".") if words and code >= 0 else f"it {ending(code)}")
 
     def next_event(self) -> WorkerEvent | None:
-        """Returns the process's next event, or None if none came for 0.2 s. Raises WorkerDied after the last event."""
+        """Returns the process's next event; None if none came for 0.2 s. Raises WorkerDied after the last event."""
         if self.child.exit_code_now() is not None:
             self._exited_at = min(self._exited_at, time.monotonic())
         try:
@@ -215,7 +215,7 @@ class Worker:
         return event
 
     def close(self) -> None:
-        """Kills the process and all that it started, and removes its temporary files."""
+        """Kills the process and all processes that it started, and removes its temporary files."""
         self._running.close()
 
 

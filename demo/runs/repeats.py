@@ -1,4 +1,4 @@
-"""The processes of one run: how many there are, on how many threads, and their progress as that of one run."""
+"""The processes of one run: their number, their threads, and their progress combined into the run's progress."""
 
 import dataclasses
 import time
@@ -11,7 +11,7 @@ from ..core.result import RunResult
 
 @dataclass(frozen=True)
 class ThreadPolicy:
-    """torch's threads in a process on a CPU, if the spec names no number."""
+    """How many threads torch uses in a process on a CPU, if the spec names no number."""
 
     threads: int | None = None
     """None: torch's default number, or fewer if other programs use cores."""
@@ -22,15 +22,16 @@ class ThreadPolicy:
 
 
 class Repeats:
-    """The place of one process among the `repeats` of a run. `advance` goes on to the next process."""
+    """Counts the processes of a run and knows the current one. `advance` goes on to the next process."""
 
     def __init__(self, count: int, earlier: tuple[ProcessResult, ...], runs_after: int, threads: int | None) -> None:
-        """Begins with the first process of the run.
+        """Begins with the first process to run.
 
-        - `count`: how many processes the run has, with those in `earlier`, which have ended. At least one more runs.
+        - `count`: how many processes the run has in total, including those in `earlier`, which have ended. At least one
+          more process runs.
         - `runs_after`: how many other runs follow.
-        - `threads`: of each process, or fewer if other programs use cores. None: later processes have exactly as many
-          as the first.
+        - `threads`: torch's threads in each process, or fewer if other programs use cores. None: each later process
+          uses exactly as many threads as the first.
         """
         self.earlier = earlier
         self.number = self._first = len(earlier) + 1
@@ -56,9 +57,10 @@ class Repeats:
         return ThreadPolicy(self._threads, self._refuse_fewer_threads)
 
     def at_end(self, result: RunResult, limit: float) -> RunResult:
-        """Returns the result of this process. If the run has taken more than `limit` seconds, its repeats end here.
+        """Returns the result of the current process. If the run has taken more than `limit` seconds, no process
+        follows.
 
-        A note then says how many processes there were.
+        The result then has a note that says how many processes there were.
         """
         if not self.is_last and time.monotonic() - self._began > limit:
             late = f"Repeats ended after {self.number} of {self._last} processes: the time of one run was over."
@@ -67,14 +69,17 @@ class Repeats:
         return result
 
     def following(self, result: RunResult | None) -> int:
-        """Returns how many processes of this and of other runs follow. `result`: of this process; None if refused."""
+        """Returns how many processes follow, of this run and of other runs.
+
+        `result`: of the current process; None if the process refused the spec.
+        """
         if result is not None and result.status == "cancelled":
             return 0
         goes_on = result is not None and result.as_processes()
         return self._runs_after + (self._last - self.number if goes_on else 0)
 
     def advance(self, result: RunResult) -> bool:
-        """Goes on to the next process, with `result` of this one. Returns False if no other process follows."""
+        """Goes on to the next process. `result`: of the current process. Returns False if no other process follows."""
         self.earlier = result.as_processes()  # () if it cannot count, such as of a failed process
         if self.is_last or not self.earlier:
             return False
@@ -83,7 +88,10 @@ class Repeats:
         return True
 
     def progress(self, progress: Progress) -> Progress:
-        """Turns the progress of this process into that of the run, whose answer is known in the last process only."""
+        """Converts the progress of the current process into that of the whole run.
+
+        A provisional result is passed on only in the last process, because only then is the run's answer known.
+        """
         if isinstance(progress, Provisional) and not self.is_last:
             progress = Progress(**{field.name: getattr(progress, field.name) for field in dataclasses.fields(Progress)})
         ended, processes_after = self.number - self._first, self._last - self.number

@@ -1,7 +1,7 @@
-"""Starts, watches and cancels the worker: a new process for each run. A failed run has a result, too.
+"""Starts, watches and cancels workers: a new process for each run. A failed run has a result, too.
 
 A spare worker has already imported torch and transformers and waits for a job, so that a click does not wait for
-imports. Spares start after a run, because their imports would disturb it.
+imports. Spare workers are started after a run, because their imports would disturb it.
 """
 
 import contextlib
@@ -38,10 +38,10 @@ _log = logging.getLogger(__name__)
 
 
 class Runner:
-    """Runs specs one after another, each repeat in its own process, and stores each result unless `history` is None."""
+    """Runs specs one after another, each repeat in its own process. Stores each result, unless `history` is None."""
 
     def __init__(self, history: History | None, spare: bool = False, worker_module: str = WORKER_MODULE) -> None:
-        """Calls `history.recover`. With `spare`, a started worker always waits for the next run."""
+        """Calls `history.recover`. With `spare`, a worker is always kept started for the next run."""
         self.timeout_seconds = limits.current().seconds
         self._history = history
         self._worker_module = worker_module
@@ -56,7 +56,7 @@ class Runner:
         self._renew_spares()
 
     def _renew_spares(self, runs_after: int = 0) -> None:
-        """Closes surplus spare workers. If none is left, starts as many as are wanted for `runs_after` further runs."""
+        """Closes surplus spare workers. If none is left, starts those needed for `runs_after` further runs."""
         # Two can import side by side on two cores.
         wanted = min(2, cores.usable_cores(), runs_after) or int(self._keeps_spare)
         while len(self._spares) > wanted:
@@ -71,15 +71,16 @@ class Runner:
 
     @property
     def machine(self) -> HostInfo | None:
-        """The machine as a worker reports it; None before the first report."""
+        """The machine as a worker has reported it; None before the first report."""
         for worker in (*self._spares, self._busy):
             self._machine = worker.machine if worker is not None and worker.machine else self._machine
         return self._machine
 
     def inspect(self, on_probe: Callable[[], None] = lambda: None) -> HostInfo:
-        """Returns the machine once the next run's worker has reported it. Raises WorkerDied, or OSError.
+        """Waits until the next run's worker has reported the machine, and returns the report.
 
-        Calls `on_probe` if inductor's instruction probe comes before, which takes seconds.
+        Calls `on_probe` if the worker first runs inductor's instruction probe, which takes seconds. Raises WorkerDied
+        if no report comes, OSError if no worker can be started.
         """
         self._spares = self._spares or [Worker(self._worker_module)]
         return self._spares[0].machine_when_ready(on_probe)
@@ -94,19 +95,19 @@ class Runner:
         runs_after: int = 0,
         threads: int | None = None,
     ) -> Generator[Progress | RunResult, None, None]:
-        """Yields Progress at least every 0.2 s and, last, the RunResult, which is then already in the history.
+        """Yields Progress at least every 0.2 s and, last, the RunResult, which is stored by then.
 
-        - `input_file`: the picture; None for a model that sees none.
+        - `input_file`: the picture; None for a model that needs none.
         - `cancel`: once set, the run ends as 'cancelled'. Closing the generator has the same effect.
         - `earlier`: processes that already count towards `spec.repeats`. At least one more process runs.
         - `runs_after`: how many runs the caller will start next. Spare workers are started for them.
-        - `threads`: torch's threads on a CPU if the spec names no number. A process takes fewer if other programs use
-          cores. None: the first process takes all free cores, and each later one takes as many as the first; if fewer
-          are free then, the repeats end.
+        - `threads`: torch's threads on a CPU if the spec names no number. A process uses fewer if other programs use
+          cores. None: the first process uses all free cores, and each later process as many threads as the first; if
+          fewer cores are free then, the repeats end.
 
-        Stores the result of each process, and yields that of the last one. After a process that cannot count, such as
-        a failed one, or after `timeout_seconds`, no further process starts. Raises BadInput if the first process
-        refuses the spec.
+        Stores the result of each process, and yields that of the last. No further process starts after
+        `timeout_seconds`, or after a process whose result cannot be pooled, such as a failed one. Raises BadInput if
+        the first process refuses the spec.
         """
         with self._one_at_a_time:
             repeats = Repeats(spec.repeats, earlier, runs_after, threads)
@@ -124,7 +125,7 @@ class Runner:
             yield result
 
     def _run_process(self, run: OngoingRun, repeats: Repeats) -> Generator[Progress, None, RunResult]:
-        """Yields the progress of one process, and returns its result, which is already stored. Raises BadInput."""
+        """Yields the progress of one process. Returns its result, which is stored by then. Raises BadInput."""
         if self.machine is not None:  # known before this worker is ready, for a run that is cancelled until then
             run.spec = on_machine(run.spec, self.machine)
         marker = self._mark(run.as_interrupted())
@@ -187,19 +188,22 @@ class Runner:
         return result
 
     def _runs_of_model(self, spec: RunSpec) -> list[RunResult]:
-        """Returns the newest stored runs of the spec's model; [] without a history, or if it cannot be read."""
+        """Returns the newest stored runs of the spec's model; [] if there is no history, or if it cannot be read."""
         with contextlib.suppress(HistoryError):  # the end of the run says it
             return [] if self._history is None else self._history.all(STORED, checkpoints={spec.checkpoint})
         return []
 
     def _mark(self, if_lost: RunResult, marker: BinaryIO | None = None) -> BinaryIO | None:
-        """Writes the result to store if the app is killed, in place of that of `marker`. Returns the new marker."""
+        """Writes the result that is stored if the app is killed, and returns the new marker, an open file.
+
+        `marker`: the earlier marker of the same run, which is replaced; None for the first.
+        """
         if marker is not None:
             History.end_run(marker)
         return self._history.begin_run(if_lost) if self._history is not None else None
 
     def _end_of(self, run: OngoingRun) -> RunResult | None:
-        """Returns the result of a run that must end now; None if it may go on."""
+        """Returns the result if the run must end now (closing, cancelled or timed out); None if it may go on."""
         if self._closing.is_set():
             return run.as_interrupted()
         if run.cancel is not None and run.cancel.is_set():
@@ -209,16 +213,16 @@ class Runner:
         return None
 
     def _wait_until_ready(self, worker: Worker, run: OngoingRun) -> bool:
-        """Waits some 0.2 s for the worker's report of its machine. Returns whether it can get its job."""
+        """Waits up to 0.2 s for the worker, and for spares that still import. Returns whether the job can be sent."""
         longest = min(READY_SECONDS, self.timeout_seconds)
         # A spare that still imports would take a core from the run.
         alone = run.elapsed_seconds >= longest or all(spare.ready.wait(POLL_SECONDS) for spare in self._spares)
         return alone and worker.ready.wait(POLL_SECONDS)
 
     def _next_event(self, worker: Worker, run: OngoingRun) -> WorkerEvent | None:
-        """Returns the worker's next event, None if none came for 0.2 s, or a result if it sends no more.
+        """Returns the worker's next event; None if none came for 0.2 s; a result if the worker has died.
 
-        None, because a Gradio handler can be cancelled only when it yields.
+        None is returned because a Gradio handler can be cancelled only when it yields.
         """
         try:
             event = worker.next_event()
@@ -231,7 +235,7 @@ class Runner:
 
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:
-        """Yields a spare or a new worker, and closes it at the end. Raises OSError."""
+        """Yields a spare worker, or a new one if there is no spare, and closes it at the end. Raises OSError."""
         while self._spares and self._spares[0].child.exit_code_now() is not None:  # killed to free memory
             self._spares.pop(0).close()
         self._busy = worker = self._spares.pop(0) if self._spares else Worker(self._worker_module)
@@ -243,16 +247,17 @@ class Runner:
             self._machine = worker.machine or self._machine
 
     def free_threads(self) -> int | None:
-        """Returns torch's default number of threads, or fewer if fewer cores are free now; None if not known."""
+        """Returns torch's default number of threads, or the number of free cores if that is lower; None if not known.
+        """
         machine, free = self.machine, cores.free_now()
         if machine is None or machine.threads is None or free is None:
             return None
         return min(machine.threads, free)
 
     def close(self) -> None:
-        """Ends the spare workers, and ends a run on another thread as 'interrupted'.
+        """Ends the spare workers. A run on another thread ends as 'interrupted'.
 
-        It waits for that run `CLOSING_SECONDS` at most. A run on the calling thread ends when its generator is closed.
+        That run is waited for up to `CLOSING_SECONDS`. A run on the calling thread ends when its generator is closed.
         """
         self._closing.set()
         if self._one_at_a_time.acquire(timeout=CLOSING_SECONDS):

@@ -1,1 +1,1 @@
-"""Stores and exports results, and reads the tables of published and measured latencies."""
+"""Stores and exports results, and reads the published tables and this project's tables of latencies."""

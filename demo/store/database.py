@@ -1,7 +1,7 @@
-"""Opens the SQLite file of results, and renames a file that cannot be used.
+"""Opens the SQLite file of results. Renames a file that cannot be used.
 
-Several processes may use the file at once, and a stored result survives a crash, a kill or a loss of power.
-Not covered: network file systems without reliable locks, and damage inside a stored value.
+Several processes may use the file at once, and a stored result survives a crash, a kill or a loss of power. Not
+covered: network file systems without reliable locks, and damage inside a stored value.
 """
 
 import contextlib
@@ -48,15 +48,16 @@ class HistoryError(Exception):
 
 
 class SetAside(HistoryError):
-    """Raised after an unusable file of results was renamed. The next call starts a new file."""
+    """Raised after an unusable file of results was renamed. The next call makes a new file."""
 
 
 @contextmanager
 def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
-    """Yields a connection that commits each statement by itself and returns texts as bytes.
+    """Yields a connection that commits each statement at once and returns texts as bytes.
 
-    `purpose`: what happens to results, 'stored', 'read' or 'deleted'. Without a file, 'stored' creates one; the others
-    get an empty table in memory. Errors of SQLite or the system, also in the `with` body, become HistoryError.
+    `purpose`: what happens to results: 'stored', 'read' or 'deleted'. If there is no file, 'stored' creates it;
+    otherwise the connection has an empty table in memory. Errors of SQLite or of the system, also in the `with` body,
+    become HistoryError.
     """
     try:
         if purpose != "stored" and not path.exists():
@@ -77,7 +78,7 @@ def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
 
 
 def cannot(purpose: str, path: Path, error: Exception) -> HistoryError:
-    """Returns the error to raise if results cannot be 'stored', 'read' or 'deleted' in the file, because of `error`."""
+    """Returns the error to raise if `error` keeps results from being 'stored', 'read' or 'deleted' (`purpose`)."""
     reason = (isinstance(error, OSError) and error.strerror) or error
     if isinstance(error, FileExistsError | NotADirectoryError):
         reason = "its folder is a file"
@@ -94,7 +95,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(database: sqlite3.Connection) -> None:
-    """Creates the table if the file is empty. Raises sqlite3.DatabaseError for a file of another version or program."""
+    """Creates the table if the file is empty. Raises sqlite3.DatabaseError for another version's or program's file."""
     version, tables = _version(database)
     if not version and not tables:
         database.executescript(f"BEGIN IMMEDIATE; {TABLE} PRAGMA user_version = {FILE_VERSION}; COMMIT;")
@@ -109,7 +110,10 @@ def _prepare(database: sqlite3.Connection) -> None:
 
 
 def _switch_to_wal(database: sqlite3.Connection) -> None:
-    """Switches to a write-ahead log. SQLite itself does not wait here for a process that switches at the same time."""
+    """Switches the file to a write-ahead log, and waits for another process that does so at the same time.
+
+    SQLite itself does not wait in this case.
+    """
     end = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -122,16 +126,17 @@ def _switch_to_wal(database: sqlite3.Connection) -> None:
 
 
 def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
-    """Returns a file's `user_version` and the names of its tables and indexes."""
+    """Returns a file's `user_version`, and the names of its tables and indexes."""
     tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
     (version,) = database.execute("PRAGMA user_version").fetchone()  # last: another process may just create the table
     return version, tables
 
 
 def _set_aside_unusable(path: Path, error: Exception) -> None:
-    """Renames a damaged or older file of results, with its write-ahead log; then raises SetAside.
+    """Renames a damaged or older file of results, with its write-ahead log. Then raises SetAside.
 
-    Returns if `_find_fault` finds no fault or the file cannot be renamed. `error`: the exception that the file caused.
+    Returns without an error if `_find_fault` finds no fault or the file cannot be renamed. `error`: the exception that
+    using the file raised.
     """
     with contextlib.suppress(OSError), lock(path.parent):  # after an OSError the caller reports `error`
         if not (fault := _find_fault(path)):  # also if another process has just renamed the file

@@ -1,6 +1,6 @@
 """Writes results as files for other programs: a flat table (CSV, Parquet), or whole results (JSON).
 
-In CSV a text that a spreadsheet would run as a formula gets an apostrophe in front.
+In CSV, an apostrophe is put before a text that a spreadsheet would run as a formula.
 """
 
 import csv
@@ -84,7 +84,7 @@ COLUMN_TYPES = {name: kind for name, (kind, _) in EXPORTED.items()}
 
 
 def check_place(path: Path, what: str) -> None:
-    """Raises BadInput if no file can be written at `path`. `what` names the file in the message: 'report'."""
+    """Raises BadInput if no file can be written at `path`. `what`: its name in the message, such as 'report'."""
     folder = os.path.dirname(os.path.realpath(path))
     if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
         why = "it is a folder, or its own folder does not exist or allows no writing"
@@ -92,7 +92,7 @@ def check_place(path: Path, what: str) -> None:
 
 
 def row(result: RunResult) -> dict[str, object]:
-    """Returns a value for each column of `EXPORTED`; None for what was not measured or the task cannot use."""
+    """Returns a value for each column of `EXPORTED`; None for what was not measured or the task does not use."""
     data, values = to_json(result), {}
     for name, (kind, path) in EXPORTED.items():
         value: Any = data
@@ -107,7 +107,7 @@ def row(result: RunResult) -> dict[str, object]:
 
 
 def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
-    """Writes results to an open file in one of `FORMATS`, and holds one result in memory at a time."""
+    """Writes results to an open file in one of `FORMATS`. Only one result at a time is held in memory."""
     if format == "json":
         for text in json_lines(results):
             file.write(text.encode("utf-8", "backslashreplace"))
@@ -116,7 +116,7 @@ def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
 
 
 def write_rows(rows: Iterable[Mapping[str, object]], kinds: Mapping[str, str], format: str, file: BinaryIO) -> None:
-    """Writes rows as 'csv' or 'parquet'. `kinds` has the pandas type of each column, in the order of the columns."""
+    """Writes rows as 'csv' or 'parquet'. `kinds`: the pandas type of each column, in the order of the columns."""
     if format == "csv":
         file.write(csv_text(list(kinds), rows).encode())
         return
@@ -171,5 +171,5 @@ def escape_formula(value: object) -> object:
 
 
 def unescape_formula(cell: str) -> str:
-    """Removes the apostrophe that `escape_formula` added. Does not restore carriage returns."""
+    """Returns the cell without the apostrophe that `escape_formula` added. Carriage returns are not restored."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -1,8 +1,8 @@
-"""Stores every result, also of failed runs, in the user's SQLite file.
+"""Stores every result, even of failed runs, in the user's SQLite file.
 
-For each run in progress, a locked file holds the result to store if the program dies: usually 'interrupted'. At its
-death the kernel releases the lock, and the program's next start stores that result.
-Not covered: network file systems on which a `flock` lock does not hold on other machines.
+For each run in progress, a locked file holds the result to store if the program dies, usually 'interrupted'. When the
+program dies, the kernel releases the lock, and the next start of the program stores that result. Not covered: network
+file systems on which a `flock` lock does not hold on other machines.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ def default_folder() -> Path:
 
 
 class History:
-    """The stored results. Every call opens the file anew, so threads can share one object."""
+    """The stored results. Every call opens the file again, so threads can share one object."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -69,7 +69,7 @@ class History:
         return self._path or default_folder() / FILE_NAME
 
     def append(self, result: RunResult) -> RunResult:
-        """Stores one result and returns it as it is stored. When this returns, the result is on the disk.
+        """Stores one result and returns it as stored. When this method returns, the result is on the disk.
 
         If an unusable file of results was renamed, now or by an earlier call, the stored result has a caveat that says
         so. Raises HistoryError if the disk is full or not writable, or if a stored result has the same id.
@@ -82,15 +82,15 @@ class History:
         return stored
 
     def overwrite(self, result: RunResult) -> None:
-        """Stores the result in place of the one with its id. Does nothing if that was deleted. Raises HistoryError."""
+        """Replaces the stored result with the same id. Does nothing if that was deleted. Raises HistoryError."""
         with self._database("stored") as database:
             text = _escape_surrogates(dumps(result))
             database.execute("UPDATE results SET result = ? WHERE id = ?", (text, _escape_surrogates(result.id)))
 
     def probe(self) -> None:
-        """Raises HistoryError if a result could not be stored now: it writes as much beside the file, and removes it.
+        """Raises HistoryError if a result could not be stored now. Nothing is stored.
 
-        Nothing is stored. The folder is made if it is not there.
+        To find out, it writes a temporary file of that size into the folder, which is created if it does not exist.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,13 +120,13 @@ class History:
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> list[RunResult]:
-        """Returns the first `limit` results that `each` yields (None: all). Each takes up to some hundred kilobytes."""
+        """Returns the first `limit` results of `each` (None: all). Each result needs up to some hundred kilobytes."""
         return list(islice(self.each(search, checkpoints), limit))
 
     def each(self, search: str = "", checkpoints: Collection[str] | None = None) -> Iterator[RunResult]:
-        """Yields the results, newest first. Skips and logs a row that cannot be read.
+        """Yields the results, newest first. A row that cannot be read is logged and skipped.
 
-        - `search`: words that a result's `_search_text` must all contain; '' for no condition. Only the newest
+        - `search`: words that must all be in a result's `_search_text`; '' for no condition. Only the newest
           `MAX_SEARCHED` results are searched. Raises BadInput for more than `MAX_WORDS` words.
         - `checkpoints`: only results of these checkpoints; None for all.
         """
@@ -143,7 +143,7 @@ class History:
                     _log.warning("%s: the row %r cannot be read and is skipped: %s", self.path, row[0], error)
 
     def count(self, search: str = "") -> int:
-        """Counts the results that match `search` (see `each`), also unreadable ones. Raises BadInput as `each` does."""
+        """Returns how many results match `search` (see `each`), even if unreadable. Raises BadInput as `each` does."""
         return len(self._row_ids(search))
 
     def _row_ids(self, search: str, checkpoints: Collection[str] | None = None) -> list[int]:
@@ -157,7 +157,7 @@ class History:
         return [row_id for row_id, text in newest if all(word in text for word in words)]
 
     def get(self, id: str) -> RunResult | None:
-        """Returns the result, or None if there is none. Raises HistoryError if it cannot be read."""
+        """Returns the result with this id; None if there is none. Raises HistoryError if it cannot be read."""
         rows = self._read("SELECT result FROM results WHERE id = ?", (_escape_surrogates(id),))
         try:
             return _parse_result(rows[0][0]) if rows else None
@@ -165,10 +165,12 @@ class History:
             raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
 
     def compile_costs(self, like: RunResult) -> dict[str, list[CompileCost]]:
-        """Returns stored compile costs of runs with the settings, threads, versions and device of `like`, newest first.
+        """Returns the compile costs of stored runs that compiled like `like`, newest first, by the state of the cache.
 
-        Keys: 'cold' (empty compile cache) and 'warm' (filled), each if a run measured it. Timing options may differ.
-        Left out are `like` itself and, if a quiet run measured one, costs of runs whose cores other programs took.
+        - Keys: 'cold' (empty cache) and 'warm' (filled cache). A key is missing if no run measured such a cost.
+        - The runs have the settings, threads, versions and device of `like`; timing options may differ. `like` is left
+          out.
+        - Runs whose cores other programs took are used only for a key for which there is no other run.
         """
         wanted = compiled_spec(like.spec), versions(like)
         quiet: dict[str, list[CompileCost]] = {}
@@ -190,7 +192,8 @@ class History:
     def reruns(self, like: RunResult, same_model: bool = False) -> list[StoredRun]:
         """Returns the newest stored runs with the device and torch version of `like`, without `like` itself.
 
-        `same_model`: and with equal checkpoint, batch size, mode and dtype. Leaves out runs that `dump_rerun` excludes.
+        With `same_model`, checkpoint, batch size, mode and dtype are the same, too. Runs that `dump_rerun` excludes are
+        left out.
         """
         others = f"{_SAME_MACHINE} AND id <> :id AND typeof(rerun) = 'text'"
         others += f" AND {_SAME_MODEL}" if same_model else ""
@@ -202,7 +205,7 @@ class History:
         return [value for (value,) in self._read(newest, _searched_columns(like) | {"id": like.id})]
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Deletes the results with these ids, erases their bytes in the file, and returns how many it deleted."""
+        """Deletes the results with these ids and erases their bytes in the file. Returns how many were deleted."""
         named = [_escape_surrogates(id) for id in ids]
         with self._database("deleted") as database:
             database.execute("PRAGMA secure_delete = ON")
@@ -212,13 +215,13 @@ class History:
 
     @property
     def running(self) -> Path:
-        """The folder with a file for each run in progress."""
+        """The folder that holds one file for each run in progress."""
         return self.path.with_suffix(".running")
 
     def begin_run(self, if_lost: RunResult) -> BinaryIO | None:
         """Writes and locks a file with the result that `recover` stores if this process dies.
 
-        Returns the open file, which `end_run` takes; None if it cannot be written.
+        Returns the open file, to be passed to `end_run`; None if the file cannot be written.
         """
         marker = None
         try:
@@ -241,7 +244,7 @@ class History:
             os.unlink(marker.name)
 
     def recover(self) -> None:
-        """Stores an 'interrupted' result, which `begin_run` wrote in advance, for each run whose process has died."""
+        """For each run whose process has died, stores the result that `begin_run` wrote for this case."""
         with contextlib.suppress(OSError, HistoryError):
             for path in sorted(self.running.glob("*.json")):
                 self._recover(path)
@@ -264,9 +267,9 @@ class History:
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
-        """Opens the database by `open_database`. The next `append` stores the message of a SetAside with its result.
+        """Opens the database by `open_database`. The next `append` adds the message of a SetAside to its result.
 
-        So the user learns of the renamed file even if a caller that only reads hides the error.
+        So the user learns of a renamed file even if a caller that only reads hides the error.
         """
         try:
             with open_database(self.path, purpose) as database:
@@ -300,13 +303,13 @@ def _search_text(result: RunResult) -> str:
 
 
 def _escape_surrogates(text: str) -> str:
-    """Returns the text with lone surrogates, which a file's name may have, as escapes such as '\\udce9'."""
+    """Returns the text with lone surrogates, which file names may contain, as escapes such as '\udce9'."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 @lru_cache(maxsize=_CACHED_RESULTS)
 def _parse_result(text: bytes) -> RunResult:
-    """Returns the result of a stored JSON text. Raises ValueError for anything else."""
+    """Returns the result in a stored JSON text. Raises ValueError for any other text."""
     try:
         return from_json(json.loads(text))
     except (TypeError, RecursionError) as error:  # a damaged row may hold a number, or nothing

@@ -1,8 +1,8 @@
 """Pushes each result to a dataset on the Hugging Face Hub, if `WORTH_COMPILING_DATASET` names a dataset.
 
-For a machine whose disk does not last, such as a Space. The app still reads the local history only. No run waits for
-the Hub: results, and deletions of results, wait in local folders for the next push.
-Not covered: a disk lost before the next push, and the dataset's git history, in which a deleted result stays.
+This is for a machine that loses its disk, such as a Space. The app itself still reads only the local history. No run
+waits for the Hub: results, and deletions of results, wait in local folders for the next push. Not covered: a disk lost
+before the next push, and the dataset's git history, in which a deleted result stays.
 """
 
 import logging
@@ -52,7 +52,7 @@ def dataset_name() -> str:
 
 @contextmanager
 def open_history() -> Iterator[History]:
-    """Yields a `PushedHistory` if `dataset_name()` is not ''; else a `History`. Raises BadInput for a wrong name."""
+    """Yields a `PushedHistory` if a dataset is named, else a `History`. Raises BadInput for a wrong name."""
     if not (dataset := dataset_name()):
         yield History()
         return
@@ -63,8 +63,8 @@ def open_history() -> Iterator[History]:
 class PushedHistory(History):
     """A history that also pushes its results to a dataset on the Hugging Face Hub, every `EVERY_MINUTES` minutes.
 
-    A result becomes runs/DAY/ID.json and, unless the result is void (`RunResult.void`), rows/DAY/ID.parquet. A result
-    that is deleted here is deleted there by the next push.
+    A result becomes runs/DAY/ID.json and, unless the model was recompiled while it was timed (`RunResult.void`), also
+    rows/DAY/ID.parquet. If a result is deleted here, the next push deletes it in the dataset.
     """
 
     def __init__(self, dataset: str) -> None:
@@ -98,7 +98,7 @@ class PushedHistory(History):
         return super().delete(ids)
 
     def close(self) -> None:
-        """Pushes the last results. Those that cannot be pushed in time wait for the program's next start."""
+        """Pushes the last results. Results that cannot be pushed in time wait for the next start of the program."""
         if self._scheduler is None:
             return
         try:
@@ -136,7 +136,7 @@ class PushedHistory(History):
 
 
 def push_page(history: History, result: RunResult, text: str) -> str:
-    """Uploads a result's file to send to the dataset that `VARIABLE` names, and returns its address there.
+    """Uploads the HTML file `text` of a result to the dataset that `VARIABLE` names. Returns its address there.
 
     Raises OSError or ValueError if that does not work.
     """
@@ -151,7 +151,7 @@ def push_page(history: History, result: RunResult, text: str) -> str:
 
 
 def forget(history: History, ids: Iterable[str]) -> None:
-    """Keeps these results of the history from being pushed. If they were, the next push deletes them in the dataset."""
+    """Keeps the results with these ids from being pushed. Those already pushed are deleted by the next push."""
     folder, deleted = history.path.parent / FOLDER, history.path.parent / DELETED
     for result in filter(None, map(history.get, ids if folder.exists() else ())):
         name = f"{result.started_at[:10]}/{result.id}"
@@ -163,7 +163,7 @@ def forget(history: History, ids: Iterable[str]) -> None:
 
 
 def _scheduler_class(deleted: Path) -> "type[CommitScheduler]":
-    """Returns a `CommitScheduler` whose pushes first delete the results that are noted in the folder `deleted`."""
+    """Returns a subclass of `CommitScheduler` whose pushes first delete the results named in the folder `deleted`."""
     from huggingface_hub import CommitInfo, CommitOperationDelete, CommitScheduler
 
     class DeletingScheduler(CommitScheduler):

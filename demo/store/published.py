@@ -1,7 +1,7 @@
 """Tables of latencies: those of the Transformers guide (2023; A100, V100, T4) and this project's own.
 
-The guide's numbers stand as published, mistakes included. Notes say what is known to be wrong.
-This project's tables are `assets/measured/*.csv`: the guide's columns, then the interval, versions and settings.
+The guide's numbers are kept as published, including mistakes. Notes say which numbers are known to be wrong. This
+project's tables are `assets/measured/*.csv`: the guide's columns, then the interval, versions and settings.
 """
 
 import csv
@@ -38,10 +38,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One checkpoint's times on one device with one setting, from the Transformers guide or from this project.
+    """The times of one checkpoint on one device with one setting, from the Transformers guide or from this project.
 
-    A time is None if memory ran out. In the guide a time is the mean of 300 calls, in this project one
-    of `RunResult.latencies`. In the guide's rows the fields after `speedup` have their defaults.
+    A time is None if memory ran out. In the guide a time is the mean of 300 calls; in this project it is one of
+    `RunResult.latencies`. In the guide's rows the fields after `speedup` have their default values.
     """
 
     subset: str
@@ -80,7 +80,7 @@ class PublishedRow:
 
     @property
     def measured(self) -> bool:
-        """Whether this project, not the guide, measured the row."""
+        """Whether this project measured the row; False for a row of the guide."""
         return self.subset.split(" ")[0] == SUBSET
 
 
@@ -106,7 +106,7 @@ def read_row(cells: Mapping[str, str]) -> PublishedRow:
 
 
 class Fault(TypedDict):
-    """A fault of the guide."""
+    """A known mistake in the tables of the guide."""
 
     id: str
     note: str
@@ -124,24 +124,24 @@ def guide_rows() -> tuple[PublishedRow, ...]:
 
 
 def all_rows() -> tuple[PublishedRow, ...]:
-    """Returns the guide's rows, then this project's. Each call reads this project's files again."""
+    """Returns the guide's rows, then this project's. This project's files are read again at each call."""
     return (*guide_rows(), *measured_rows())
 
 
 @cache
 def faults() -> list[Fault]:
-    """Returns the known faults of the guide."""
+    """Returns the known mistakes in the tables of the guide."""
     return list(json.loads((_GUIDE_FOLDER / "faults.json").read_text(encoding="utf-8")))
 
 
 @cache
 def sources() -> list[dict[str, str]]:
-    """Returns where the guide's tables come from: dicts with 'what' (a description) and 'where' (an address)."""
+    """Returns the origins of the guide's tables: dicts with 'what' (a description) and 'where' (an address)."""
     return list(json.loads((_GUIDE_FOLDER / "sources.json").read_text(encoding="utf-8")))
 
 
 def notes_of(row: PublishedRow) -> tuple[str, ...]:
-    """Returns a sentence for each known fault of this row; () for a row of this project."""
+    """Returns a sentence for each known mistake in this row; () if there is none, as for a row of this project."""
     of_rows = [] if row.measured else [fault for fault in faults() if fault["rows"] is not None]
     return tuple(fault["note"] for fault in of_rows if (fault["rows"] or {}).items() <= vars(row).items())
 
@@ -159,7 +159,8 @@ def select(
 ) -> list[PublishedRow]:
     """Returns the rows that match every filter, ignoring case. A filter that is None or '' matches all rows.
 
-    `model` is a part of a model's or checkpoint's name. Raises BadInput if another filter's value is in no row.
+    `model`: a part of a model's or checkpoint's name. For the other filters, BadInput is raised for a value that no row
+    has.
     """
     every = chosen = list(rows)
     for column, wanted in (("subset", subset), ("gpu", gpu), ("batch_size", batch_size), ("task", task)):
@@ -176,7 +177,7 @@ def select(
 
 
 def values(rows: Iterable[PublishedRow], column: str) -> list[Any]:
-    """Returns the distinct values of a column in the order of the rows, but batch sizes in ascending order."""
+    """Returns the distinct values of a column in the order of the rows; batch sizes in ascending order."""
     seen = list(dict.fromkeys(getattr(row, column) for row in rows))
     return sorted(seen) if column == "batch_size" else seen
 
@@ -185,7 +186,10 @@ def values(rows: Iterable[PublishedRow], column: str) -> list[Any]:
 
 
 def record(row: PublishedRow) -> dict[str, object]:
-    """Returns a dict for JSON with `COLUMNS`, 'origin' and 'notes'. Times are milliseconds or 'OOM'; None: unknown."""
+    """Returns a dict for JSON with `COLUMNS`, 'origin' and 'notes'.
+
+    Times are in milliseconds; 'OOM' if memory ran out. None: not known.
+    """
     values: dict[str, object] = {"origin": MEASURED if row.measured else "published"}
     for name in COLUMNS:
         value = getattr(row, name.replace("_ms", "_seconds"))
@@ -215,7 +219,7 @@ def csv_cells(row: PublishedRow) -> dict[str, object]:
 
 
 def current_commit() -> str:
-    """Returns this project's commit, with '-dirty' if files were changed; '' without git."""
+    """Returns the commit of this checkout, with '-dirty' added if files were changed; '' without git."""
     root = Path(__file__).resolve().parents[2]
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
@@ -225,7 +229,7 @@ def current_commit() -> str:
 
 
 def measured_rows() -> list[PublishedRow]:
-    """Returns the rows of all tables in `MEASURED_FOLDER`. Skips and logs a table that cannot be read."""
+    """Returns the rows of all tables in `MEASURED_FOLDER`. A table that cannot be read is logged and skipped."""
     rows: list[PublishedRow] = []
     for path in sorted(MEASURED_FOLDER.glob("*.csv")):
         try:
@@ -258,7 +262,7 @@ def setting_words(row: PublishedRow) -> list[str]:
 
 
 def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
-    """Returns the title of a subset: 'torch 2.0.1' of the guide, 'Measured here: float16, freezing' of this project."""
+    """Returns the title of a subset: 'torch 2.0.1' in the guide, 'Measured here: float16, freezing' in this project."""
     row = next(row for row in rows if row.subset == subset)
     settings = [name for name in (row.mode, row.dtype) if name not in ("default", "float32")]
     measured = ", ".join([*settings, *setting_words(row)])

@@ -1,9 +1,9 @@
-"""What stored runs add to a new result: speed-ups differ between processes, and one process cannot tell how much.
+"""What stored runs add to a new result. Speed-ups differ between processes, and one process cannot tell by how much.
 
-- Stored runs with the new run's settings: the speed-up is pooled over them, too (`earlier_processes`).
-- Stored runs with other settings, each repeated on this machine: they tell how much processes differ (`spread`).
+- Stored runs with the settings of the new run: its speed-up is pooled over them, too (`earlier_processes`).
+- Stored runs with other settings, each repeated on this machine: they show how much processes differ (`spread`).
 
-Not covered: changes from day to day, unless the runs are of several days; a user's own model, whose file may change.
+Not covered: changes from day to day, unless the runs are from several days; a user's own model, whose file may change.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ class StoredRun:
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
-    """Returns the spec with default timing options, so that two specs that compile alike are equal."""
+    """Returns the spec with default timing options. Two specs that compile the same way are equal after that."""
     defaults: OptionValues = {name: option.default for name, option in OPTIONS.items() if option.timing}
     return dataclasses.replace(spec, **defaults)
 
@@ -52,7 +52,7 @@ def compiled_spec(spec: RunSpec) -> RunSpec:
 def versions(result: RunResult) -> tuple[object, ...]:
     """Returns what may change the speed: software versions, threads, vector instructions, environment variables.
 
-    () if nothing is known.
+    () if the run ended before these were known.
     """
     machine = result.environment
     if machine is None:
@@ -63,7 +63,7 @@ def versions(result: RunResult) -> tuple[object, ...]:
 
 
 def rerun_of(result: RunResult) -> StoredRun | None:
-    """Returns the result as a `StoredRun`; None without a speed-up."""
+    """Returns the result as a `StoredRun`; None if it has no speed-up."""
     if result.speedup is None or result.environment is None:
         return None
     settings = (result.spec.protocol, *versions(result), result.parity and result.parity.verdict)
@@ -72,10 +72,10 @@ def rerun_of(result: RunResult) -> StoredRun | None:
 
 
 def dump_rerun(result: RunResult) -> str | None:
-    """Returns the JSON of a `StoredRun`; None if no later result may use the run.
+    """Returns the JSON of a `StoredRun`; None if later results must not use the run.
 
-    None for runs that failed or have no speed-up, for runs whose compiled outputs differ from eager's (wrong code may
-    be fast), and for runs of a user's own model (its file may change).
+    They must not use runs that failed or have no speed-up, runs whose compiled outputs differ from eager's (wrong code
+    may be fast), and runs of a user's own model (its file may change).
     """
     rerun = rerun_of(result)
     if rerun is None or result.status != "ok" or result.spec.task == OWN_MODEL or rerun.settings[-1] == "differ":
@@ -84,7 +84,7 @@ def dump_rerun(result: RunResult) -> str | None:
 
 
 def load_rerun(text: bytes) -> StoredRun | None:
-    """Undoes `dump_rerun`. Returns None for any other text."""
+    """Returns the `StoredRun` that `dump_rerun` wrote; None for any other text."""
     try:
         return codec.from_plain(StoredRun, json.loads(text))
     except (ValueError, RecursionError):
@@ -94,13 +94,15 @@ def load_rerun(text: bytes) -> StoredRun | None:
 def earlier_processes(
     result: RunResult, stored: Iterable[StoredRun], unstored: Sequence[ProcessResult] = ()
 ) -> tuple[ProcessResult, ...]:
-    """Returns the earlier processes whose speed-ups are pooled with that of `result`.
+    """Returns the earlier processes whose speed-ups are pooled with the speed-up of `result`.
 
-    - `stored`: runs of the history, newest first. Used if their settings equal those of `result`, timing options aside.
-    - `unstored`: earlier processes of the same repeated run that are not stored. Used if their number of threads is the
-      same.
+    - `stored`: runs of the history, newest first. Used if their settings equal those of `result`; timing options may
+      differ.
+    - `unstored`: earlier processes of the same repeated run that are not stored. Used if they had as many threads as
+      `result`.
     - Order: first `unstored`, then `stored`, oldest first. Only the last `MOST_PROCESSES` - 1 of them are returned.
-    - If `result` was disturbed and none of them had its number of threads: those with the number of the newest one.
+    - If `result` was disturbed and no earlier process had as many threads, the processes with as many threads as the
+      newest earlier process are returned instead.
     - () if `result` has no speed-up.
     """
     own = rerun_of(result)
@@ -118,15 +120,15 @@ def earlier_processes(
 
 
 def _without_threads(run: StoredRun) -> tuple[object, ...]:
-    """Returns `run.settings` without the number of threads, which a process of a run chooses by the free cores."""
+    """Returns `run.settings` without the number of threads, which a process chooses from the number of free cores."""
     return tuple(value for place, value in enumerate(run.settings) if place != 1 + VERSIONS.index("threads"))
 
 
 def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
     """Returns how much speed-ups differ between reruns in `stored`; `assumed_spread` if there are too few reruns.
 
-    `stored`: runs with the device and torch version of `result`. Reruns of `result` itself do not count, nor runs that
-    wait for their host if `result` does not, or the other way round, nor disturbed ones.
+    `stored`: runs with the device and torch version of `result`. Left out are reruns of `result` itself, disturbed
+    runs, and runs whose `host_bound` differs from that of `result`.
     """
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
     for run in stored:
