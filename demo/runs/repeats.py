@@ -57,8 +57,7 @@ class Repeats:
         return ThreadPolicy(self._threads, self._refuse_fewer_threads)
 
     def at_end(self, result: RunResult, limit: float) -> RunResult:
-        """Returns the result of the current process. If the run has taken more than `limit` seconds, no process
-        follows.
+        """Returns the result of the current process. If the run has exceeded `limit` seconds, no process follows.
 
         The result then has a note that says how many processes there were.
         """

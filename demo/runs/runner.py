@@ -247,8 +247,7 @@ class Runner:
             self._machine = worker.machine or self._machine
 
     def free_threads(self) -> int | None:
-        """Returns torch's default number of threads, or the number of free cores if that is lower; None if not known.
-        """
+        """Returns torch's default number of threads, or the free cores if these are fewer; None if not known."""
         machine, free = self.machine, cores.free_now()
         if machine is None or machine.threads is None or free is None:
             return None
