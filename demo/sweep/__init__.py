@@ -1,1 +1,1 @@
-"""Many runs: sweeps over a grid of settings, on one or several machines, and the search for the best way to run."""
+"""Many runs: sweeps over a grid of settings, on one or several machines, and searches for the best way."""

@@ -1,7 +1,8 @@
-"""What each way to run a model costs over many calls: the slider and the strips of a search.
+"""What each way to run a model costs over many calls: data for the slider and the strips of a search.
 
-A way's speed-up is judged as in the table, as one of as many questions as there are ways. Its first calls are those of
-its own runs. Not covered: ways that cannot win, and loading, which costs all ways the same.
+A way's speed-up is judged as in the search's table, as one of as many questions as there are ways. The times of its
+first calls are from its own runs. Not covered: ways that cannot win, and loading, which takes equally long for all
+ways.
 """
 
 from ..core import format as fmt
@@ -14,7 +15,7 @@ from .best_words import name
 
 
 def way_choice(table: BestTable) -> Choice | None:
-    """Returns the choice between the ways that can win; None if none is known from any start."""
+    """Returns the choice between the ways that can win; None if the cost of no way is known."""
     eager = next((row.seconds for row in table.rows if row.way.name == EAGER_WAY), None)
     ranked = [row for row in table.rows if row.rank is not None and row.result is not None]
     if eager is None or not ranked or ranked[0].result is None:
@@ -50,7 +51,7 @@ def _cost(row: WayResult, state: str, eager_seconds: float) -> WayCost | None:
 
 
 def sentences(table: BestTable, calls: int) -> list[str]:
-    """Returns what is best for `calls` calls between two restarts, a sentence for each start."""
+    """Returns a sentence for each start, such as 'from nothing': which way is the best for `calls` calls after it."""
     choice = way_choice(table)
     if choice is None:
         return []

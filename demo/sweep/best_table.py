@@ -1,8 +1,8 @@
 """Ranks the ways to run one model (eager, compiled, frozen, ...) by latency after the warm-up, and picks a winner.
 
-The speed-up of a way is over plain eager: eager without any option for speed. Most runs time the way and plain eager
-in turns, so that a slow machine slows both. But some ways, such as bfloat16, change eager too: their speed-up is over
-plain eager in other processes. Not covered: two ways together, and single options of inductor.
+The speed-up of a way is over plain eager: eager without any option for speed. Most runs time the way and plain eager in
+turns, so that a slow machine slows both. But some ways, such as bfloat16, change eager too: their speed-up is over
+plain eager as other processes timed it. Not covered: two ways combined, and single options of inductor.
 """
 
 import math
@@ -59,17 +59,17 @@ class Way:
 
 
 def plain_eager_spec(spec: RunSpec, machine: HostInfo) -> RunSpec:
-    """Returns the spec with default options for speed and timing, and with the machine's device instead of 'auto'."""
+    """Returns the spec with default options for speed and timing, and with the machine's device in place of 'auto'."""
     kept: OptionValues = {name: option.default for name, option in OPTIONS.items() if option.for_speed or option.timing}
     return on_machine(replace(spec, graph_break=False, **kept), machine)
 
 
 def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[Way]:
-    """Returns the ways to run a model that a search tries, also those that cannot run here (`Way.refused`).
+    """Returns the ways to run a model that a search tries, even those that cannot run here (`Way.refused`).
 
-    Leaves out what has no use: on a CPU, TF32 and modes with CUDA graphs; channels_last for a model without a picture
-    or with few convolutions. `other_formats` adds the ways that change the outputs (`OTHER_FORMATS`). Raises BadInput
-    if eager cannot run.
+    Ways that are of no use are left out: on a CPU, TF32 and modes with CUDA graphs; channels_last for a model without a
+    picture or with few convolutions. `other_formats` adds the ways that change the outputs (`OTHER_FORMATS`). Raises
+    BadInput if eager cannot run.
     """
     bare, known = resolve(plain_eager_spec(spec, machine), machine), catalog.find(spec.checkpoint)
     listed = []
@@ -125,7 +125,10 @@ class WayResult:
     """Whether the way has a rank, and no other way is known to be better: more runs may make it the winner."""
 
     def first_answer(self, state: str) -> float | None:
-        """Returns a process's seconds to its first output, from an empty cache ('cold') or a filled one ('warm')."""
+        """Returns the seconds from a process's start to its first output; None if not known.
+
+        `state`: of the compile cache, 'cold' (empty) or 'warm' (filled).
+        """
         parts = self.first_answers.get(state)
         return None if parts is None else sum(parts.values())
 
@@ -147,7 +150,10 @@ class BestTable:
 
 
 def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str]) -> BestTable:
-    """Returns the ranked table. By a way's name, `results` has the way's newest run, `refused` why it cannot run."""
+    """Returns the ranked table of `ways`.
+
+    `results`: the newest run of a way, by the way's name. `refused`: why a way cannot run, by the way's name.
+    """
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
     eagers = [figure.eager_seconds for run in plain_runs for figure in _process_figures(run)]
     reference = next((run for run in plain_runs if run.predictions and "eager" in run.predictions), None)
@@ -179,9 +185,9 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
 
 
 def _eager_row(way: Way, runs: Sequence[RunResult], eagers: Sequence[float], imports: float) -> WayResult:
-    """Returns eager's row, without numbers if none of `runs` timed plain eager. `eagers`: its latency by process.
+    """Returns the row of plain eager; without numbers if none of `runs` timed it.
 
-    If all of `runs` were disturbed, `eagers` is empty, and the latency is that of the disturbed runs.
+    `eagers`: the latency of plain eager in each undisturbed process. If it is empty, the latencies in `runs` are taken.
     """
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
     seconds = eagers or [run.latencies["eager"] for run in runs if run.speedup is not None]
@@ -201,10 +207,11 @@ def _eager_row(way: Way, runs: Sequence[RunResult], eagers: Sequence[float], imp
 
 
 def why_out(result: RunResult, reference: RunResult | None) -> str:
-    """Returns why a way to run a model cannot win, such as 'has no figures'; '' if it can. `result`: its run.
+    """Returns why a way to run a model cannot win, such as 'has no figures'; '' if it can. `result`: the way's run.
 
-    It cannot if the run failed, has no speed-up, or is not known to give the outputs of its own eager. It also cannot
-    if the run's predictions differ from plain eager's in the run `reference`; None: predictions are not compared.
+    It cannot win if the run failed, has no speed-up, or is not known to give the outputs of its own eager. It also
+    cannot win if its predictions differ from those of plain eager in the run `reference`; None: predictions are not
+    compared.
     """
     if result.failure is not None:
         return f"{result.status.replace('_', ' ')}: {result.failure.message}"
@@ -217,10 +224,10 @@ def why_out(result: RunResult, reference: RunResult | None) -> str:
 
 
 def _over_plain_eager(way: Way, result: RunResult, eagers: Sequence[float]) -> Measured | None:
-    """Returns how many times faster this run's compiled is than plain eager; None if the run has no figures.
+    """Returns how many times faster the compiled model of a way's run is than plain eager; None if that is not known.
 
-    If the way changes the eager of its runs, plain eager's latencies in other processes, `eagers`, are taken. Returns
-    None for fewer than `MIN_EAGERS` of these.
+    If the way changes the eager of its own runs, the comparison is with `eagers`, plain eager's latencies in other
+    processes. Fewer than `MIN_EAGERS` of these give None.
     """
     speedup, own = result.speedup, _process_figures(result)
     if speedup is None:
@@ -238,7 +245,7 @@ def _process_figures(result: RunResult) -> list[ProcessFigure]:
 
 
 def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
-    """Returns the times of a run as in `WayResult.first_answers`. The part 'import' is `imports` seconds."""
+    """Returns the times of a run as `WayResult.first_answers` holds them. `imports`: seconds of the part 'import'."""
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
         return {}
@@ -287,11 +294,11 @@ def rank_rows(rows: Sequence[WayResult]) -> BestTable:
 
 
 def _sure(row: WayResult) -> float:
-    """Returns the speed-up that the way has at least, as far as its interval tells."""
+    """Returns the lower end of the interval of the way's speed-up; 0 if it has none."""
     return row.speedup.low if row.speedup is not None else 0.0
 
 
 def _nearly_surest(first: Sequence[WayResult]) -> list[WayResult]:
-    """Returns those of the rows whose sure speed-up is within `CLOSE_RATIO` of the highest one."""
+    """Returns the rows for which the lower end of the speed-up's interval is within `CLOSE_RATIO` of the highest."""
     highest = max(map(_sure, first))
     return [row for row in first if _sure(row) >= highest / CLOSE_RATIO]

@@ -1,8 +1,8 @@
 """Searches for the best way to run one model, by successive halving (Jamieson and Talwalkar, 2016):
 
-1. Run each way, such as freezing, once: for `QUICK_SECONDS`, or at full length if each process must compile it again.
-2. Run the winner so far and the one with the best estimate at full length, until each has `FINAL_RUNS` runs.
-3. Of the others, run a second time those whose only run compiled: this times a first output with a filled cache.
+1. Run each way, such as freezing, once: for `QUICK_SECONDS`, or at full length if each process has to compile it again.
+2. Run the winner so far, and the way with the next best estimate, at full length, until each has `FINAL_RUNS` runs.
+3. Run each other way a second time if its only run compiled: this times a first output with a filled cache.
 4. In the faster half, run at full length the ways that may still be the best (`WayResult.may_win`).
 """
 
@@ -36,7 +36,7 @@ FIRST_SHARE = 0.6
 
 
 class Search:
-    """A search for the best way to run one model. Call `run` once; `table` may be read at any time, from any thread."""
+    """A search for the best way to run one model. Call `run` once; `table` at any time, from any thread."""
 
     def __init__(
         self,
@@ -48,11 +48,12 @@ class Search:
         minutes: float = MINUTES,
         spent_seconds: float = 0.0,
     ) -> None:
-        """Prepares a search. Results in `stored` (newest first) count as its runs if a new run would only repeat them.
+        """Prepares a search. Results in `stored` (newest first) are used if a new run would only repeat them.
 
-        `minutes` is the budget, without the time in a queue; `spent_seconds` of it are over, such as those in which the
-        machine was looked at. `other_formats`: whether to try ways that change the outputs. Raises BadInput for
-        `minutes` out of range, or if eager cannot run here.
+        - `minutes`: the time budget, not counting time in a queue.
+        - `spent_seconds`: how much of the budget is used already, for example to inspect the machine.
+        - `other_formats`: whether to try ways that change the outputs.
+        - Raises BadInput for `minutes` out of range, or if eager cannot run here.
         """
         if not isinstance(minutes, int | float) or not MIN_MINUTES <= minutes <= MAX_MINUTES:
             raise BadInput(f"A search takes {MIN_MINUTES:g} to {MAX_MINUTES:g} minutes. Given: {str(minutes)[:80]}.")
@@ -73,7 +74,7 @@ class Search:
                 self._runs[name].append(result)
 
     def table(self) -> BestTable:
-        """Returns the ranked table of the runs so far. A way that ran on fewer or more threads than most cannot win."""
+        """Returns the ranked table of the runs so far. Only ways with the most common number of threads can win."""
         newest = [runs[-1].threads for runs in self._runs.values() if runs and runs[-1].threads]
         threads = statistics.mode(newest or [None])
         ranked, gave_way = {}, {}
@@ -97,14 +98,14 @@ class Search:
 
     @property
     def missing(self) -> list[tuple[Way, bool]]:
-        """The ways that are still to run, each with whether it has run before. Results of later runs may add some."""
+        """The ways still to run, each with whether it has run before. Results of later runs may add ways."""
         return [(way, bool(self._runs[way.name])) for way in dict.fromkeys(way for way, _ in self._missing())]
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:
         """Runs ways to run the model until nothing is left to try, the budget is spent, or `cancel` is set.
 
-        Yields the runs' events; their `place` is the way's index in `ways`. A run is stopped when it exceeds the
-        budget.
+        Yields the events of the runs. The `place` of an event is the way's index in `ways`. A run that exceeds the
+        budget is stopped.
         """
         spec = self.ways[0].spec
         if spec.device == "cpu" and spec.threads is None and (threads := runner.free_threads()) is not None:
@@ -150,7 +151,7 @@ class Search:
         return missing[0] if missing and self.left_seconds > 0 else None
 
     def _missing(self) -> list[tuple[Way, RunSpec]]:
-        """Returns the ways still to run, each with its spec, in order. Results of later runs may change this list."""
+        """Returns the ways still to run with the spec of the run, in order. Results of later runs may change it."""
         to_run = set(self._by_spec.values()) - self._refused.keys()
         steps = [(way, _first(way.spec)) for way in self.ways if way.name in to_run and not self._runs[way.name]]
         table = self.table()
@@ -172,5 +173,5 @@ class Search:
 
 
 def _first(spec: RunSpec) -> RunSpec:
-    """Returns the spec of a way's first run: short, or at full length if every process has to compile the way again."""
+    """Returns the spec of a way's first run: short, or of full length if every process has to compile the way again."""
     return dataclasses.replace(spec, max_seconds=QUICK_SECONDS) if spec.cached or spec.compiler == "aot" else spec

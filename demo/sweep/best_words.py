@@ -1,4 +1,4 @@
-"""The texts of the search for the best way to run a model: its conclusion and the cells of its table."""
+"""The texts of a search for the best way to run a model: its conclusion, and the cells of its table."""
 
 from collections.abc import Sequence
 
@@ -39,9 +39,9 @@ def name(way: Way) -> str:
 
 
 def _speedup(row: WayResult, between: str = "") -> str:
-    """Returns '1.66× (1.5 to 1.8×)' with `between` before the interval; '' for eager, or if not known.
+    """Returns '1.66× (1.5 to 1.8×)' with `between` put before the interval; '' for eager, or if not known.
 
-    A speed-up that is not known within `speedup_words.RANGE` is its interval alone.
+    If the interval is wider than ±`speedup_words.RANGE`, only the interval is returned.
     """
     speedup = row.speedup
     if speedup is None or row.way.name == EAGER_WAY:
@@ -52,7 +52,7 @@ def _speedup(row: WayResult, between: str = "") -> str:
 
 
 def cells(row: WayResult) -> dict[str, str]:
-    """Returns the texts of a row by column; '–' for what is not known."""
+    """Returns the texts of a row by column. '–' stands for what is not known."""
     start = {state: row.first_answer(state) for state in ("cold", "warm")}
     agreement = "–" if row.way.name == EAGER_WAY else "agrees" if row.result is not None else "not tried yet"
     return {
@@ -98,7 +98,7 @@ def conclusion(table: BestTable) -> list[str]:
 def missing(why: str, steps: Sequence[tuple[Way, bool]]) -> str:
     """Returns what a search that ended early left out: 'The time was up; not tried: lite; to be timed again: freezing'.
 
-    `why` it ended. `steps` are the ways still to run, each with whether it has run before.
+    `why`: why the search ended. `steps`: the ways still to run, each with whether it has run before.
     """
     parts = {"not tried": False, "to be timed again": True}
     names = {title: ", ".join(name(way) for way, tried in steps if tried is again) for title, again in parts.items()}
@@ -106,7 +106,7 @@ def missing(why: str, steps: Sequence[tuple[Way, bool]]) -> str:
 
 
 def as_json(table: BestTable) -> dict[str, object]:
-    """Returns the table for other programs, in seconds and bytes; None means not known."""
+    """Returns the table as JSON values for other programs, in seconds and bytes. None: not known."""
     return {
         "answer": conclusion(table),
         "winner": table.winner and table.winner.way.name,

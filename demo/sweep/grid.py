@@ -1,6 +1,6 @@
 """A grid of runs, such as 2 checkpoints x 3 batch sizes. Each cell of the grid is one run.
 
-A sweep keeps no state of its own: a cell is done when the history holds its result.
+A sweep keeps no state of its own: a cell is done if the history has its result.
 """
 
 import dataclasses
@@ -52,9 +52,10 @@ PRESETS: dict[str, OptionValues] = {
 def make_specs(grid: Mapping[str, object], where: str = "The sweep", folders: bool = False) -> tuple[RunSpec, ...]:
     """Returns one spec for each cell of a grid, checkpoint by checkpoint, without duplicates.
 
-    `grid` holds 'checkpoints' and perhaps further lists (`AXES`), options (`SETTINGS`) and 'task'. A checkpoint gets
-    only options that it can use. `where`: what an error calls the grid. `folders`: whether checkpoints may be local
-    folders. Raises BadInput for a wrong entry, too many cells, or a cell that can never run.
+    - `grid`: has 'checkpoints' and, if wanted, further lists (`AXES`), options (`SETTINGS`) and 'task'. A checkpoint
+      gets only those options that it uses.
+    - `where`: the grid's name in error messages. `folders`: whether checkpoints may be local folders.
+    - Raises BadInput for a wrong entry, too many cells, or a cell that can never run.
     """
     allowed = (*AXES, *SETTINGS, "task")
     if unknown := [name for name in grid if name not in allowed]:
@@ -99,7 +100,7 @@ FINAL = ("ok", "out_of_memory", "compile_failed", "failed")
 
 @dataclass(frozen=True)
 class GridRun:
-    """The cell of a grid: one run, still to be run if it has neither `result` nor `refused`."""
+    """The cell of a grid: one run. If it has neither `result` nor `refused`, it is still to be run."""
 
     spec: RunSpec
     result: RunResult | None = None
@@ -116,7 +117,7 @@ class GridRun:
 
     @property
     def value(self) -> str:
-        """The text in a table: '1.44×', 'too noisy to tell (0.90 to 1.90×)', 'OOM'; '' before the run."""
+        """The cell's text: '1.44×', 'too noisy to tell (0.90 to 1.90×)', 'OOM'; '' before the run."""
         if self.result is None:
             return f"refused: {self.refused}" if self.refused else ""
         if self.result.status == "out_of_memory":
@@ -130,9 +131,10 @@ class GridRun:
 def make_cells(
     specs: Iterable[RunSpec], stored: Sequence[RunResult], machine: HostInfo, picture: Path, fresh: bool = False
 ) -> list[GridRun]:
-    """Returns a cell for each spec, with its newest stored result if a new run would only repeat this result.
+    """Returns a cell for each spec. It has the newest stored result if a new run would only repeat this result.
 
-    `stored` is newest first; `fresh` ignores it. A success with fewer repeats than the spec asks for does not count.
+    `stored`: newest first; with `fresh` it is ignored. A successful result of fewer processes than `repeats` in the
+    spec is not used.
     """
     specs = [on_machine(spec, machine) for spec in specs]
     results: dict[RunSpec, RunResult] = {}
@@ -149,11 +151,11 @@ def make_cells(
 def valid_results(
     stored: Iterable[RunResult], checkpoints: Iterable[str], machine: HostInfo, picture: Path
 ) -> Iterator[RunResult]:
-    """Yields the results in `stored`, in their order, that a new run on `machine` would only repeat.
+    """Yields those results of `stored`, in their order, that a new run on `machine` would only repeat.
 
-    - The checkpoint is one of `checkpoints`, and the status one of `FINAL`.
-    - Device, versions and picture are the present ones.
-    - Since the run, no file of a local checkpoint was written.
+    - The checkpoint is one of `checkpoints`, and the status is in `FINAL`.
+    - The device, the versions and the picture are those of a run made now.
+    - No file of a local checkpoint was written since the run.
     """
     digest = hashlib.sha256(picture.read_bytes()).hexdigest()
     written = {checkpoint: _last_written(checkpoint) for checkpoint in checkpoints}
@@ -166,14 +168,14 @@ def valid_results(
 
 
 def _last_written(checkpoint: str) -> str:
-    """Returns when a local checkpoint's newest file was written: '2026-11-21T09:30:00Z'; '' for a Hub id."""
+    """Returns when the newest file of a local checkpoint was written: '2026-11-21T09:30:00Z'; '' for a Hub id."""
     files = Path(checkpoint).rglob("*") if os.path.isabs(checkpoint) else ()
     newest = max((os.path.getmtime(file) for file in files if os.path.isfile(file)), default=None)
     return "" if newest is None else datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def is_from_machine(result: RunResult, machine: HostInfo) -> bool:
-    """Returns whether the result has the machine's device and software versions, on a GPU also driver and Triton."""
+    """Returns whether the result has the machine's device and versions; on a GPU also its driver and Triton."""
     then, on_gpu = result.environment, result.spec.device == "cuda"
     if then is None:
         return False
@@ -188,7 +190,7 @@ def specs_to_run(cells: Iterable[GridRun]) -> list[RunSpec]:
 
 
 def downloads(cells: Iterable[GridRun]) -> list[Checkpoint]:
-    """Returns the catalogue's checkpoints whose weights the unfinished cells have to download."""
+    """Returns the checkpoints of the catalogue whose weights have to be downloaded for unfinished cells."""
     needed = dict.fromkeys(spec.checkpoint for spec in specs_to_run(cells) if spec.weights == "pretrained")
     listed = [entry for name in needed if (entry := catalog.find(name)) is not None and not entry.bundled]
     return [entry for entry in listed if not hub.holds_weights(entry.id)]
@@ -201,7 +203,7 @@ _COLUMNS = {"model": "string", **export.COLUMN_TYPES, "value": "string"}
 
 
 def table_row(cell: GridRun) -> dict[str, object]:
-    """Returns a finished cell's row, a value by column: an export's columns, the model's family, the cell's text."""
+    """Returns a finished cell's values by column: the columns of an export, the model's family and the cell's text."""
     known = catalog.find(cell.spec.checkpoint)
     result = cell.result or RunResult("", "", "failed", cell.spec)
     return {

@@ -1,8 +1,8 @@
 """Runs a sweep over a Ray cluster: one cell at a time on each GPU or, without GPUs, on each of the largest nodes.
 
-The project must lie at the same path on every node, with its requirements installed. Nodes are trusted.
-If a node is lost, Ray runs its cell on another node, or waits until one with the same type of GPU is free. If this
-process is lost, the sweep ends.
+The project must be at the same path on every node, with its requirements installed. Nodes are trusted. If a node is
+lost, Ray runs its cell on another node, or waits until a node with the same type of GPU is free. If this process is
+lost, the sweep ends.
 """
 
 import dataclasses
@@ -38,7 +38,10 @@ RETRIES = 2
 
 @contextmanager
 def connect(address: str | None) -> Iterator[None]:
-    """Connects to the Ray cluster at `address` ('auto': this machine's; None: a new one here). Raises BadInput."""
+    """Connects to a Ray cluster during the `with` block. Raises BadInput if the cluster does not answer.
+
+    `address`: of the cluster; 'auto' for the cluster that runs on this machine; None to start a new one here.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else a cell too large for its node has no end
     try:
@@ -60,7 +63,7 @@ def connect(address: str | None) -> Iterator[None]:
 
 
 def _needs() -> dict[str, int]:
-    """Returns Ray's resources of one cell: a GPU, or all cores of one of the largest nodes."""
+    """Returns the Ray resources that a cell needs: a GPU; without GPUs, all cores of one of the largest nodes."""
     import ray
 
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -70,9 +73,9 @@ def _needs() -> dict[str, int]:
 
 
 def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> dict[str, HostInfo]:
-    """Returns a machine of the Ray cluster for each type of GPU: {'T4': ...}. Without types returns {'': any machine}.
+    """Returns one machine of the Ray cluster for each type of GPU: {'T4': ...}.
 
-    Raises BadInput if no node of such a type answers.
+    Without types it returns {'': any machine}. Raises BadInput if no node with such a GPU answers.
     """
     import ray
 
@@ -90,7 +93,7 @@ def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> di
 def make_cells(
     specs: Sequence[RunSpec], machines: Mapping[str, HostInfo], stored: Sequence[RunResult], picture: Path, fresh: bool
 ) -> list[GridRun]:
-    """Returns a cell for each spec and type of GPU, with the stored result of the machine for this type, if any."""
+    """Returns a cell for each spec and type of GPU, with the result stored on that type's machine, if any."""
     return [
         dataclasses.replace(cell, gpu_type=gpu_type)
         for gpu_type, machine in machines.items()
@@ -105,7 +108,7 @@ def run_cells(
     cancel: threading.Event,
     worker_module: str = WORKER_MODULE,
 ) -> Generator[Done, None, None]:
-    """Runs the unfinished cells until `cancel` is set, stores each result, and then yields its cell."""
+    """Runs the unfinished cells until `cancel` is set. Stores each result, then yields the finished cell."""
     import ray
 
     needs, seen = _needs(), ray.put(picture.read_bytes())
@@ -149,7 +152,7 @@ def _inspect(worker_module: str) -> HostInfo:
 
 
 def _run(spec: RunSpec, name: str, picture: bytes, worker_module: str) -> RunResult | str:
-    """Runs a cell on this node. Returns the result or, if the cell is refused, a sentence. Stores nothing."""
+    """Runs a cell on this node. Returns the result; a sentence if the spec is refused. Stores nothing."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(picture)

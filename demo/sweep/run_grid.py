@@ -40,7 +40,7 @@ Turn = Callable[[], AbstractContextManager[Iterable[int]]]
 
 
 class RunArguments(TypedDict, total=False):
-    """Further arguments of `Runner.run`."""
+    """Those arguments of `Runner.run` that callers may pass on."""
 
     files: Files
     earlier: tuple[ProcessResult, ...]
@@ -55,9 +55,9 @@ def no_queue() -> AbstractContextManager[Iterable[int]]:
 def run_cells(
     cells: Sequence[GridRun], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = no_queue
 ) -> Generator[Event, None, None]:
-    """Runs the unfinished cells and yields events. Every run gets as many CPU threads as are free at the beginning.
+    """Runs the unfinished cells and yields events. Every run uses as many threads as cores are free at the beginning.
 
-    Setting `cancel`, or closing the generator, also ends the run in progress. `turn` queues each run.
+    Setting `cancel`, or closing the generator, also ends the run in progress. `turn`: queues each run.
     """
     threads = runner.free_threads()
     for place, cell in enumerate(cells):
@@ -75,7 +75,10 @@ def run_one(
     turn: Turn,
     **more: Unpack[RunArguments],
 ) -> Generator[Event, None, None]:
-    """Runs cell number `place` in its turn. Yields events, `Done` last unless cancelled. `Runner.run` gets `more`."""
+    """Runs the cell with the index `place` when its turn comes. Yields events; the last is `Done`, unless cancelled.
+
+    `more`: passed on to `Runner.run`.
+    """
     with turn() as waiting:
         for ahead in waiting:
             if cancel.is_set():

@@ -1,4 +1,4 @@
-"""The tasks of models, such as object detection: a file for each task, with what needs no torch.
+"""The tasks of models, such as object detection. Each task has a file here, for everything that needs no torch.
 
-`demo.backend.tasks` has a file for each task, too, which loads a model, makes its inputs and decodes its outputs.
+`demo.backend.tasks` also has a file for each task, which loads a model, makes its inputs and decodes its outputs.
 """

@@ -25,7 +25,7 @@ def by_label(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
 def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.ndarray:
     """Returns a bool array [height, width]: True where a label covers the pixel in only one of `first` and `second`.
 
-    If neither has a mask, the array is [1, 1] and False.
+    If neither has a mask, it is an array [1, 1] of False.
     """
     ours, theirs = by_label(first), by_label(second)
     empty = np.zeros(next((mask.shape for mask in (ours | theirs).values()), (1, 1)), bool)
@@ -36,7 +36,8 @@ def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.nd
 
 
 def overlap(first: Sequence[Segment], second: Sequence[Segment]) -> float:
-    """Returns the intersection over union (0 to 1) of a label's two masks, averaged over labels; 1 without labels."""
+    """Returns the intersection over union (0 to 1) of a label's two masks, as the mean over labels; 1 without labels.
+    """
     ours, theirs = by_label(first), by_label(second)
     if not ours | theirs:
         return 1.0

@@ -16,8 +16,8 @@ RUNS_IOU = 0.8
 def match(first: Sequence[Box], second: Sequence[Box], min_iou: float) -> list[tuple[int, int]]:
     """Returns index pairs of boxes with equal labels and an intersection over union (IoU) of at least `min_iou`.
 
-    A pair is (index in `first`, index in `second`). Each box is in one pair at most. Of all such pairings the one with
-    the largest sum of IoUs is returned (linear assignment).
+    A pair is (index in `first`, index in `second`). Each box is in at most one pair. Of all possible pairings, the one
+    with the largest sum of IoUs is returned (linear assignment).
     """
     from scipy.optimize import linear_sum_assignment  # here, because its import takes 0.3 s of the page's start
 
@@ -42,7 +42,8 @@ def iou(one: Box, other: Box) -> float:
 
 
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
-    """Returns the share of 'matched_boxes' and, if any match, the lowest 'box_iou' and largest 'score_difference'."""
+    """Returns the share of 'matched_boxes'. If boxes match, also the lowest 'box_iou' and largest 'score_difference'.
+    """
     ours, theirs = eager.boxes or (), compiled.boxes or ()
     pairs = [(ours[i], theirs[j]) for i, j in match(ours, theirs, SAME_IOU)]
     total = max(len(ours), len(theirs))

@@ -1,4 +1,4 @@
-"""The class `Task`: which models do a task, and how two predictions are compared."""
+"""The class `Task`: which models can do a task, and how two predictions are compared."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ P = TypeVar("P", bound=Predictions)
 
 
 class Settings(Protocol):
-    """What a task may read of a `RunSpec`, which is defined in a file that imports the tasks."""
+    """The part of a `RunSpec` that a task may read. `RunSpec` itself cannot be imported: its file imports the tasks."""
 
     @property
     def prompt(self) -> str: ...

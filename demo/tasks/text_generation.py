@@ -11,7 +11,7 @@ SAME_TOKENS = 8
 
 
 def same_tokens(first: Sequence[int], second: Sequence[int]) -> int:
-    """Returns how many tokens at the start of two generated texts are equal. `first` and `second` are token ids."""
+    """Returns how many tokens are equal at the beginning of two generated texts. `first` and `second` are token ids."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
