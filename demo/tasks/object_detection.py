@@ -42,8 +42,7 @@ def iou(one: Box, other: Box) -> float:
 
 
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
-    """Returns the share of 'matched_boxes'. If boxes match, also the lowest 'box_iou' and largest 'score_difference'.
-    """
+    """Returns the share of 'matched_boxes'; if any match, also the lowest 'box_iou' and largest 'score_difference'."""
     ours, theirs = eager.boxes or (), compiled.boxes or ()
     pairs = [(ours[i], theirs[j]) for i, j in match(ours, theirs, SAME_IOU)]
     total = max(len(ours), len(theirs))

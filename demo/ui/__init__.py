@@ -1,4 +1,4 @@
-"""The page and the API, which `server.serve` starts."""
+"""The page and the API. `server.serve` starts both."""
 
 import os
 import tempfile

@@ -61,10 +61,10 @@ def _option(name: str) -> Parameter:
 def _endpoint(
     name: str, function: Callable[[Arguments], dict[str, object]], description: str, *arguments: Parameter
 ) -> Callable[..., dict[str, object]]:
-    """Returns a function for `gr.api` that calls `function` with the values of `arguments` by name.
+    """Returns a function for `gr.api` that calls `function` with a dict: the values of `arguments` by name.
 
-    They include "request", gradio's request. gradio describes the endpoint and its MCP tool by the returned function's
-    name, signature and docstring.
+    The dict also has gradio's request as "request". gradio describes the endpoint and its MCP tool by the name, the
+    signature and the docstring of the returned function.
     """
     every = [_argument("request", gr.Request, Parameter.empty), *arguments]
     signature = Signature(every, return_annotation="dict[str, Any]")  # as text: described as any JSON
@@ -82,9 +82,9 @@ def _endpoint(
 
 
 def _spec_and_picture(values: Arguments) -> tuple[RunSpec, Path | None]:
-    """Returns the spec of a call, and its picture: the upload, or else an example.
+    """Returns the spec for a call of the API, and its picture: the uploaded one, or else an example.
 
-    The picture is None for a model that takes none. Raises BadInput for wrong values.
+    The picture is None for a model that uses none. Raises BadInput for wrong values.
     """
     options = {name: values[name] for name in OPTIONS if values.get(name) is not None}
     spec = catalog.make_spec(values["checkpoint"], values["task"] or None, **options)
@@ -97,9 +97,9 @@ def _spec_and_picture(values: Arguments) -> tuple[RunSpec, Path | None]:
 
 
 def _answer(result: RunResult, whole: bool, calls: int | None) -> dict[str, object]:
-    """Returns the result as a flat row, or if `whole` as JSON, with the verdict in one line as "summary".
+    """Returns the result as a flat row; if `whole`, as JSON with a "summary", the verdict in one line.
 
-    With `calls`, the answer has "whole_work", too.
+    If `calls` is given, the answer also has "whole_work".
     """
     answer = {"summary": Report(result).summary} | to_json(result) if whole else export.row(result)
     return answer if calls is None else answer | {"whole_work": work_json(result, calls)}

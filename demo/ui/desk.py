@@ -1,4 +1,4 @@
-"""What all parts of the page share."""
+"""The objects that all parts of the page share."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from .works import Supervisor
 
 @dataclass(frozen=True)
 class Desk:
-    """The runner, its queue, the stored runs, and the works that visitors have started."""
+    """The runner, its queue, the stored runs, and the works (runs, searches, sweeps) that visitors have started."""
 
     runner: Runner
     queue: RunQueue

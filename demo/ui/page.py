@@ -1,4 +1,4 @@
-"""The page: its masthead, its tabs, what happens as it opens, and the endpoints of the API."""
+"""The page: its masthead, its tabs, what happens when it opens, and the endpoints of the API."""
 
 import os
 from typing import Any
@@ -35,7 +35,7 @@ SESSIONS = 128
 
 
 def launch(page: "Page", **settings: Any) -> tuple[FastAPI, str, str]:
-    """Calls gradio's `launch` with this project's settings, which `settings` overrides."""
+    """Calls gradio's `launch` with this project's settings. Arguments in `settings` override them."""
     names = limits.current().hosts
     if listening := settings.get("server_name") or os.environ.get("GRADIO_SERVER_NAME", ""):
         names = (*names, listening.lower())
@@ -73,7 +73,7 @@ class Page(gradio_workarounds.Blocks):
     """The whole page as gradio's `Blocks`."""
 
     def __init__(self, runner: Runner, history: History | None = None) -> None:
-        """`history` holds the stored runs that the page shows; None means the history in the user's default folder."""
+        """`history`: the stored runs that the page shows; None for the history in the user's default folder."""
         super().__init__(title="Worth compiling?", fill_width=True, analytics_enabled=False)
         self.desk = desk = Desk(runner, RunQueue(), history or History())
         with self:
@@ -106,7 +106,7 @@ class Page(gradio_workarounds.Blocks):
                 gr.api(function, api_name=name, concurrency_limit=None)  # `RunQueue` lets one run at a time through
 
     def _greet(self) -> tuple[object, object]:
-        """Waits for the runner to report the machine, and returns updates of the masthead and the list of modes."""
+        """Waits until the runner has reported the machine. Returns updates of the masthead and of the list of modes."""
         try:
             machine = machine_of(self.desk.runner)
         except BadInput:
@@ -115,7 +115,10 @@ class Page(gradio_workarounds.Blocks):
 
 
 def masthead(machine: HostInfo | None, waited: bool = False) -> str:
-    """Returns the page's top as HTML. It says "Looking at this machine …" if `machine` is None and not `waited`."""
+    """Returns the top of the page as HTML.
+
+    If `machine` is None and not `waited`, it says "Looking at this machine …".
+    """
     space = f"https://huggingface.co/spaces/{os.environ['SPACE_ID']}" if limits.on_space() else ""
     obstacles = []
     if limits.on_zero_gpu():

@@ -1,4 +1,4 @@
-"""The queue that the page and the API share: one run at a time, so that none disturbs another's timing."""
+"""The queue that the page and the API share: one run at a time, so that no run disturbs the timing of another."""
 
 import threading
 import time
@@ -12,10 +12,10 @@ WAITING_SECONDS = 0.5
 
 
 class RunQueue:
-    """First come, first served, one run at a time."""
+    """A queue that lets one run at a time through, in the order in which they joined."""
 
     def __init__(self, longest: int | None = None) -> None:
-        """`longest` is the most runs in the queue; None takes the limit from the settings."""
+        """`longest`: the most runs in the queue; None for the limit in the settings."""
         self._places: dict[object, str] = {}
         """Maps each run's ticket, the earliest first, to its visitor's id; '' for a run of a sweep or search."""
         self._changed = threading.Condition()
@@ -28,12 +28,12 @@ class RunQueue:
 
     @property
     def seconds_left(self) -> float | None:
-        """In how many seconds the present run is expected to end, above 0; None if that is not known."""
+        """Seconds until the present run is expected to end, above 0; None if that is not known."""
         left = self._ends_at - time.monotonic() if self._ends_at is not None else 0.0
         return left if left > 0 else None
 
     def expect_end(self, seconds: float | None) -> None:
-        """Notes in how many seconds the present run ends."""
+        """Notes that the present run is expected to end in `seconds`; None if that is not known."""
         self._ends_at = time.monotonic() + seconds if seconds is not None else None
 
     @contextmanager

@@ -21,7 +21,8 @@ def serve(mcp: bool) -> None:
     """Serves the page until the process is told to end. With `mcp`, also serves the API as MCP tools.
 
     The variables GRADIO_SERVER_NAME and GRADIO_SERVER_PORT set the address. The default is 127.0.0.1, port 7860; on a
-    Hugging Face Space all interfaces. Raises BadInput for invalid settings, a taken port, or a missing package `mcp`.
+    Hugging Face Space it is all interfaces. Raises BadInput for invalid settings, a port in use, or a missing package
+    `mcp`.
     """
     if mcp and importlib.util.find_spec("mcp") is None:
         raise BadInput(f'MCP tools need gradio\'s own extra: pip install "gradio[mcp]=={version("gradio")}".')
@@ -69,9 +70,10 @@ def _serve_at(name: str, port: int, mcp: bool) -> None:
 
 
 def name_to_listen_to() -> str:
-    """Returns the address of GRADIO_SERVER_NAME, or the default. An IPv6 address has brackets, as gradio needs it.
+    """Returns the address in GRADIO_SERVER_NAME, or the default. An IPv6 address gets brackets, as gradio needs it.
 
-    Removes an IPv6 address from the environment: gradio would try the port with it, as if it were of IPv4.
+    An IPv6 address is removed from the environment, because gradio would try the port with it as if it were an IPv4
+    address.
     """
     default = "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"
     name = os.environ.get("GRADIO_SERVER_NAME", "") or default
@@ -82,7 +84,7 @@ def name_to_listen_to() -> str:
 
 
 class LenientStream:
-    """A text stream that loses what it cannot write, such as on a full disk, and raises nothing."""
+    """A text stream that raises no error if it cannot write, as on a full disk: the text is lost."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -101,10 +103,10 @@ class LenientStream:
 
 
 def hold_standard_streams() -> None:
-    """Keeps the server going without its standard streams, or with their file on a full disk.
+    """Keeps the server running even if its standard streams are closed, or their file is on a full disk.
 
-    Opens a closed one on the null device. Otherwise the next pipe or socket would take its number, and a worker would
-    take that for its own stream.
+    A closed stream is opened on the null device. Otherwise the next pipe or socket would get the stream's number, and a
+    worker would use it as its own stream.
     """
     for number in range(3):
         try:

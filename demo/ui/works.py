@@ -1,7 +1,7 @@
 """The work that visitors start: a run, a search for the best way, or a sweep over a grid of options.
 
-Each run, search or sweep has its own thread and goes on after the visitor has closed the page. A page finds it by the
-visitor's id, which the browser keeps.
+Each work has its own thread and goes on after the visitor has closed the page. A page finds it by the visitor's id,
+which the browser keeps.
 """
 
 import hashlib
@@ -47,7 +47,10 @@ W = TypeVar("W", bound="Work")
 
 
 def result_or_error(function: Callable[[], T]) -> T | Exception:
-    """Returns the function's result or its exception. Logs the exception, unless it is BadInput or HistoryError."""
+    """Returns what the function returns, or the exception that it raises.
+
+    The exception is logged, unless it is BadInput or HistoryError.
+    """
     try:
         return function()
     except (BadInput, HistoryError) as refused:
@@ -59,7 +62,7 @@ def result_or_error(function: Callable[[], T]) -> T | Exception:
 
 @dataclass(eq=False)
 class Work:
-    """Base class for a run, a search or a sweep that one visitor started."""
+    """Base class for the work of one visitor: a run, a search or a sweep."""
 
     runner: Runner
     queue: RunQueue
@@ -87,11 +90,11 @@ class Work:
         return self._cancel.is_set()
 
     def cancel(self) -> None:
-        """Asks the work to end, which takes up to a second."""
+        """Asks the work to end. It ends within about a second."""
         self._cancel.set()
 
     def watch(self) -> Iterator[object]:
-        """Yields the latest event, changed or not, at once and then every UPDATE_SECONDS, until the work ends."""
+        """Yields the latest event at once, and again every UPDATE_SECONDS even if unchanged, until the work ends."""
         while not self.ended:
             news = self._ended if self._answered.is_set() else self._answered
             self._watched_at = time.monotonic()
@@ -99,7 +102,7 @@ class Work:
             news.wait(UPDATE_SECONDS)
 
     def take_result(self) -> RunResult | Exception | None:
-        """Returns the work's result or exception; None without either. Sets `delivered` if the work has ended."""
+        """Returns the work's result or exception; None if there is neither. Sets `delivered` if the work has ended."""
         self.delivered = self.ended
         return self._result
 
@@ -110,7 +113,7 @@ class Work:
         """Removes the work's files and gives up its place in the queue."""
 
     def run(self) -> None:
-        """Does the whole work and stores its result. `Supervisor` calls this method on a new thread."""
+        """Does the whole work and stores its result in this object. `Supervisor` calls this method on a new thread."""
         self._result = result_or_error(self._work)
         self._ended.set()
         self._answered.set()
@@ -124,7 +127,7 @@ class Work:
         return None
 
     def _events(self) -> Generator[object, None, None]:
-        """Yields the events of the work. The last one may be a RunResult."""
+        """Yields the events of the work. The last event may be a RunResult."""
         raise NotImplementedError
 
     def _note(self, event: object) -> None:
@@ -139,7 +142,7 @@ class Work:
 
 @dataclass(frozen=True)
 class WaitingForQuiet:
-    """The event of a run that waits until other programs leave the machine alone."""
+    """The event of a run that waits until no other program keeps the machine busy."""
 
     share: float
     """The part of all cores that other programs use, from 0 to 1."""
@@ -147,7 +150,7 @@ class WaitingForQuiet:
 
 @dataclass(eq=False)
 class VisitorRun(Work):
-    """One run. Its result is a RunResult, an exception, or None if the visitor cancelled the run in the queue."""
+    """One run. Its result is a RunResult, an exception, or None if the visitor cancelled it while it was queued."""
 
     spec: RunSpec
     image: Path | None
@@ -173,7 +176,7 @@ class VisitorRun(Work):
         self.doing = Waiting(ahead) if (ahead := len(self.queue)) else self.at_the_start
 
     def files_of(self, id: str) -> Files:
-        """Returns the files (trace, package) that the run wrote; NO_FILES if its result does not have this `id`."""
+        """Returns the files (trace, package) that the run wrote. If its result has another id, returns NO_FILES."""
         is_own = isinstance(self._result, RunResult) and self._result.id == id
         return self._files.existing() if is_own else NO_FILES
 
@@ -208,7 +211,7 @@ class VisitorRun(Work):
                 yield from self.runner.run(self.spec, self.image, self._cancel, self._files, self.earlier)
 
     def _until_quiet(self) -> Iterator[WaitingForQuiet]:
-        """Yields events until other programs leave the machine alone, another run waits, or MOST_QUIET_SECONDS pass."""
+        """Yields events until the machine is quiet, another run waits, or MOST_QUIET_SECONDS have passed."""
         end = time.monotonic() + MOST_QUIET_SECONDS
         while len(self.queue) == 1 and time.monotonic() < end and not self.stopped:
             share = cores.others_share()
@@ -269,7 +272,7 @@ class BestSearch(Series):
     """The time for the search's runs, without the time in the queue."""
 
     def __post_init__(self) -> None:
-        """Reads the stored runs, or raises HistoryError, and prepares the search, or raises BadInput."""
+        """Reads the stored runs and prepares the search. Raises HistoryError or BadInput if that is not possible."""
         stored = self.history.all(MAX_STORED, checkpoints={self.spec.checkpoint})
         machine, image = machine_of(self.runner), self.image or PICTURE
         self.search = Search(self.spec, machine, stored, image, self.other_formats, self.minutes)
@@ -296,9 +299,10 @@ def machine_of(runner: Runner) -> HostInfo:
 
 
 class Supervisor:
-    """Starts runs, searches and sweeps, one at a time for each visitor, and keeps the latest one of each visitor.
+    """Starts runs, searches and sweeps, one at a time for each visitor, and keeps each visitor's latest work.
 
-    A client can make up visitors. So a start is refused while `limits.current().queue` works of other visitors go on.
+    A client can invent any number of visitors. So a start is refused while `limits.current().queue` works of other
+    visitors go on.
     """
 
     def __init__(self) -> None:
@@ -339,8 +343,8 @@ class Supervisor:
 
 
 def visitor_name(kept: str | None, session: str | None) -> str:
-    """Returns the visitor's id: `kept`, which the browser sent.
+    """Returns the visitor's id: `kept`, which the browser sent, or else an id made from gradio's `session`.
 
-    Without it, makes an id from gradio's `session`, since a new page may start a run before it has received an id.
+    A new page may start a run before it has received an id.
     """
     return kept or hashlib.sha256((session or "").encode()).hexdigest()[:32]

@@ -19,7 +19,7 @@ TO_OPEN_RUN = "id => pageEvents.toOpenRun(id)"
 
 
 def download(id: str) -> str:
-    """Returns JavaScript that presses the hidden DownloadButton `id`, which has just got its file."""
+    """Returns JavaScript that presses the hidden DownloadButton `id`, so that the browser downloads its file."""
     return f"() => pageEvents.download({id!r})"
 
 

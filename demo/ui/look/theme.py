@@ -1,6 +1,6 @@
-"""The values of gradio's theme variables, and what goes into the page's head.
+"""The values of gradio's theme variables, and the content of the page's HTML head.
 
-The typeface comes from gradio's package, so the browser fetches nothing from outside.
+The typeface comes with gradio's package, so the browser fetches nothing from another server.
 """
 
 import gradio as gr

@@ -30,7 +30,7 @@ from .run_tab import RunTab
 
 
 class BestPane(WorkView[BestSearch]):
-    """The components of a search in the result pane, and their events. Make it after `RunTab`."""
+    """The components of a search in the result pane, and their events. Create it after `RunTab`."""
 
     def __init__(self, desk: Desk, run_tab: RunTab) -> None:
         self._desk, self._tab = desk, run_tab
@@ -53,7 +53,7 @@ class BestPane(WorkView[BestSearch]):
         self._wire()
 
     def arrive_after(self, arrived: Dependency) -> None:
-        """Connects the events that show the visitor's search on a new page. They run after the event `arrived`."""
+        """Connects the events that show the visitor's search when a page opens. They follow the event `arrived`."""
         shown = arrived.then(self._arrive, self._tab.visitor, self.arriving, **EVENT_OPTIONS)
         shown.then(None, js=TO_ANSWER, api_visibility="private")
         self._watch_after(shown)
@@ -94,7 +94,7 @@ class BestPane(WorkView[BestSearch]):
         )
 
     def _answer(self, going: BestSearch) -> Updates:
-        """Returns updates of verdict and table, and after the end of the search also of charts and code."""
+        """Returns updates of verdict and table; once the search has ended, also of charts and code."""
         table = going.table
         run = table.winner.result if table.winner is not None and going.ended else None
         code = change(run.spec) if run is not None else ""
@@ -108,7 +108,7 @@ class BestPane(WorkView[BestSearch]):
         return self._show_progress(going) | self._show_cells(going) | changes
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
-        """Returns updates that show the visitor's search on a new page, unless the page's link asks otherwise."""
+        """Returns updates that show the visitor's search when a page opens, unless its link asks for something else."""
         tab = self._tab
         going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:
@@ -143,7 +143,7 @@ class BestPane(WorkView[BestSearch]):
 
 
 def head(going: BestSearch) -> str:
-    """Returns the verdict so far as Markdown. During the search, adds the present step and the time left."""
+    """Returns the verdict so far as Markdown. During the search it also has the present step and the time left."""
     search, spec = going.search, going.spec
     answer, *more = map(escape_markdown, best_words.conclusion(going.table))
     every = [part for part in naming.settings_list(spec) if part not in (spec.mode, spec.dtype)]
@@ -170,7 +170,7 @@ def _doing(going: BestSearch) -> str:
 
 
 def _row(row: WayResult, table: BestTable) -> dict[str, tables.Cell]:
-    """Returns the cells of a row by title: bold for the winner, grey for what cannot win."""
+    """Returns the cells of a table row by column title. The winner is bold; a way that cannot win is grey."""
     style = tables.BOLD_STYLE if _kind(row, table) == "winner" else tables.MUTED_STYLE if row.out else ""
     words = best_words.cells(row)
     numbers = {
@@ -191,7 +191,7 @@ def _row(row: WayResult, table: BestTable) -> dict[str, tables.Cell]:
 
 
 def _crossover(table: BestTable) -> go.Figure | None:
-    """Returns the chart of total time by number of calls; None for fewer than two measured ways to run the model."""
+    """Returns the chart of total time by number of calls; None if fewer than two ways were measured."""
     eager = next((row.seconds for row in table.rows if row.way.name == EAGER_WAY), None)
     if eager is None:
         return None
@@ -211,7 +211,7 @@ def _kind(row: WayResult, table: BestTable) -> WayKind:
 
 
 def _ladder(table: BestTable) -> go.Figure | None:
-    """Returns the bar chart of the time to the first result, for each way that can win; None if no time is known."""
+    """Returns the bar chart of the time to the first output, for each way that can win; None if no time is known."""
     parts = best_words.FIRST_ANSWER_PARTS
     bars = {
         fmt.capital(best_words.name(row.way)): {word: answer.get(part, 0.0) for part, word in parts.items()}

@@ -31,7 +31,7 @@ def in_words(report: Report) -> str:
 
 
 def conclusion(reports: Sequence[Report]) -> str:
-    """Returns as Markdown in which settings the runs differ, and whose compiled model is the fastest."""
+    """Returns, as Markdown, in which settings the runs differ, and which run's compiled model is the fastest."""
     results = [report.result for report in reports]
     runs = dict(zip(LETTERS, results, strict=False))
     texts = [_differences(results), _winner(runs)]
@@ -39,9 +39,9 @@ def conclusion(reports: Sequence[Report]) -> str:
 
 
 def bars(reports: Sequence[Report]) -> dict[str, Speedup | None]:
-    """Maps the label of each run, in HTML, to its speed-up; to None if it failed or has none.
+    """Returns each run's speed-up by the run's label in HTML; None for a run that failed or has no speed-up.
 
-    A label holds the run's letter, the speed-up in words, and those settings that not all runs share.
+    A label has the run's letter, the speed-up in words, and the settings that are not the same in all runs.
     """
     apart = [naming.settings_list(report.result.spec) for report in reports]
     intervals = {}
@@ -54,7 +54,7 @@ def bars(reports: Sequence[Report]) -> dict[str, Speedup | None]:
 
 
 def rows(reports: Sequence[Report]) -> list[dict[str, str]]:
-    """Returns the rows of a table by title: a row's name, then each run's cell, '–' for no value."""
+    """Returns the rows of a table as dicts by column title: the row's name, and a cell for each run; '–' for none."""
     results = [report.result for report in reports]
     table = [["Started (UTC)", *(fmt.minute(result.started_at) for result in results)]]
     facts = list(map(_facts, results))
@@ -81,7 +81,7 @@ def _differences(results: Sequence[RunResult]) -> str:
 
 
 def _winner(runs: dict[str, RunResult]) -> str:
-    """Returns sentences that compare the fastest compiled model with each of the others. `runs` maps letters to runs.
+    """Returns sentences that compare the fastest compiled model with each of the others. `runs`: by letter.
 
     Returns '' if a run failed or has no speed-up, or if checkpoint, batch size, prompt or machine differ.
     """
@@ -109,7 +109,7 @@ def _winner(runs: dict[str, RunResult]) -> str:
 
 
 def _eager_settings(result: RunResult) -> tuple[object, ...]:
-    """Returns all that eager's latency depends on. If it is equal, two runs are compared by their speed-ups."""
+    """Returns everything that eager's latency depends on. If it is equal for two runs, their speed-ups are compared."""
     compiled_only = [name for name, option in OPTIONS.items() if option.for_speed and name not in CHANGES_EAGER]
     same: OptionValues = {
         name: OPTIONS[name].default for name in (*compiled_only, "threads")
@@ -118,7 +118,7 @@ def _eager_settings(result: RunResult) -> tuple[object, ...]:
 
 
 def _facts(result: RunResult) -> dict[str, object]:
-    """Returns a run's settings and machine facts, named as in an export, and its "picture"."""
+    """Returns a run's settings and facts about its machine, by the column names of an export, and its "picture"."""
     row = export.row(result)
     names = [name for name, (_, place) in export.EXPORTED.items() if place.startswith(("spec.", "environment."))]
     picture = f"{result.image.name}, {result.image.sha256[:8]}" if result.image else None

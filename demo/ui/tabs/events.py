@@ -1,4 +1,4 @@
-"""What the events of all tabs share: gradio's options, the card of an error, and the view of work in progress."""
+"""What the events of all tabs use: gradio's options, the card for an error, and the view of work in progress."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ class InBrowser(TypedDict):
 
 
 class EventOptions(TypedDict, total=False):
-    """Arguments of an event of gradio."""
+    """Keyword arguments for connecting an event in gradio."""
 
     preprocess: bool
     show_progress: Literal["hidden"]
@@ -49,12 +49,12 @@ LATEST: EventOptions = {"trigger_mode": "always_last", **RAW}
 
 
 def problem_card(title: str, message: str, remedy: str = "") -> Markup:
-    """Returns a card that says what did not work. `remedy` is what to do."""
+    """Returns a card that says what did not work. `remedy`: what to do about it."""
     return render("results.card", title, message, remedy)
 
 
 def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
-    """Returns the card for work that failed with `error`. An unexpected error has its own title instead of `title`."""
+    """Returns the card for `error`. The card of an unexpected error has a title of its own instead of `title`."""
     if isinstance(error, BadInput | HistoryError):
         return problem_card(title, fmt.redact(str(error)))
     return problem_card(
@@ -71,14 +71,14 @@ MOST_FOLLOWING = 3
 class WorkView(ABC, Generic[W]):
     """Base class for a part of the page that shows a visitor's work (a run, a sweep ...) from its start to its end.
 
-    A subclass gives two lists of its components, `live` and `ending`. Three methods return updates of them:
+    A subclass has two lists of its components, `live` and `ending`. Three methods return updates of these components:
 
-    1. `_show_progress`: of the cheap ones in `live`, every two seconds while the work goes on
-    2. `_show_cells`: of the costly ones in `live`, such as a chart, when a run of a search or sweep has ended
-    3. `_show_end`: of those in `ending`, when the work has ended
+    1. `_show_progress`: of cheap components in `live`, every two seconds while the work goes on
+    2. `_show_cells`: of costly components in `live`, such as a chart, whenever one run of a search or sweep has ended
+    3. `_show_end`: of the components in `ending`, when the work has ended
 
-    They are three, because gradio redraws all outputs of an event at each update: that takes time from the timed
-    model.
+    There are three methods because gradio redraws all outputs of an event at each update, which takes processor time
+    from the model that is timed.
     """
 
     def __init__(self, works: Supervisor, live: Sequence[Block], ending: Sequence[Block]) -> None:
@@ -89,7 +89,7 @@ class WorkView(ABC, Generic[W]):
 
     @abstractmethod
     def _show_refusal(self, card: Markup) -> Updates:
-        """Returns updates that show why the work does not start."""
+        """Returns updates that show why the work was not started."""
 
     @abstractmethod
     def _show_start(self, going: W) -> Updates: ...
@@ -104,23 +104,27 @@ class WorkView(ABC, Generic[W]):
     def _show_end(self, going: W) -> Updates: ...
 
     def work_of(self, request: gr.Request, visitor: str | None) -> Work | None:
-        """Returns what the visitor started last, running or ended; `visitor` is the id that the browser keeps."""
+        """Returns the visitor's latest work, running or ended; None for none. `visitor`: the id that the browser has.
+        """
         return self.works.of(visitor_name(visitor, request.session_hash))
 
     def _start(self, request: gr.Request, visitor: str | None, make: Callable[[str], W]) -> Updates:
-        """Starts the work that `make` returns for the visitor's id. Returns updates that show the start or refusal."""
+        """Starts the work that `make` creates for the visitor's id. Returns updates that show its start or refusal."""
         name = visitor_name(visitor, request.session_hash)
         work = result_or_error(lambda: self.works.start(make(name)))
         return self._show_refusal(error_card(work)) if isinstance(work, Exception) else self._show_start(work)
 
     def _cancel(self, request: gr.Request, visitor: str | None) -> object:
-        """Asks the visitor's work to end, and disables the pressed button."""
+        """Asks the visitor's work to end, and disables the button that was pressed."""
         if (work := self.work_of(request, visitor)) is not None:
             work.cancel()
         return gr.update(interactive=False)
 
     def _watch_after(self, event: Dependency) -> Dependency:
-        """Connects events that show progress and end of `work_shown`, which `event` sets. Returns the last event."""
+        """Connects events that show the progress and the end of `work_shown`, after `event` has set it.
+
+        Returns the last of these events.
+        """
         followed = event.then(self._follow, self.work_shown, self._live, **EVENT_OPTIONS)
         over: Dependency = followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
         return over
@@ -143,14 +147,14 @@ class WorkView(ABC, Generic[W]):
             yield {self._live[0]: render("progress.let_go")}
 
     def _over(self, request: gr.Request, going: W | None) -> Updates:
-        """Returns updates that show the work's end; no change if the work goes on and only the connection broke."""
+        """Returns updates that show the end of the work. If only the connection broke, nothing is changed."""
         if going is None or not going.ended:
             return {self._ending[0]: gr.skip()}
         return self._show_end(going)
 
 
 def follow_work(going: Work) -> Iterator[object]:
-    """Yields as `Work.watch` does, but ends early on a page if `MOST_FOLLOWING` newer ones follow the same work."""
+    """Yields what `Work.watch` yields, for one page. Ends early if `MOST_FOLLOWING` newer pages follow the work."""
     page = object()
     going.pages.append(page)
     for doing in going.watch():

@@ -1,4 +1,4 @@
-"""The form of a run: its fields and notes, how one field changes others, and how the values become a `RunSpec`."""
+"""The form of a run: its fields and notes, how one field changes others, and how its values become a `RunSpec`."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -62,12 +62,12 @@ FileDescription = Mapping[str, object]
 
 @cache
 def photographs() -> tuple[Path, ...]:
-    """Returns three photographs that come with gradio."""
+    """Returns the paths of three photographs that come with gradio."""
     return tuple(Path(gr.get_image(name)) for name in ("lion.jpg", "cheetah.jpg", "tower.jpg"))
 
 
 def default_picture(checkpoint: str) -> Path:
-    """Returns an example that suits a checkpoint: a drawn scene for a bundled one, else a photograph."""
+    """Returns the example picture for a checkpoint: a drawn scene for a bundled checkpoint, else a photograph."""
     entry = catalog.find(checkpoint)
     return (scenes() if entry is not None and entry.bundled else photographs())[0]
 
@@ -77,36 +77,36 @@ def _checksum(picture: Path) -> str:
 
 
 def find_picture(sha256: str, own: Path | None = None) -> Path | None:
-    """Returns the picture with this SHA-256: an example, or `own`, the visitor's picture. None if there is none."""
+    """Returns the picture with this SHA-256: an example, or `own`, the visitor's picture. None if neither has it."""
     candidates = [own] if own is not None and own.is_file() else []
     candidates += [*photographs(), *scenes()]
     return next((picture for picture in candidates if _checksum(picture) == sha256), None)
 
 
 def servable(picture: Path) -> str:
-    """Copies the picture into gradio's cache, outside of which gradio serves no file, and returns the copy's path."""
+    """Copies the picture into gradio's cache, and returns the path of the copy: gradio serves only files in it."""
     return str(save_file_to_cache(picture, get_upload_folder()))
 
 
 def choices(task: str) -> list[tuple[str, str]]:
-    """Returns the checkpoints of a task as (words, id), bundled first: ("shapes-vit · bundled", "shapes-vit")."""
+    """Returns the checkpoints of a task as (label, id), bundled first: ("shapes-vit · bundled", "shapes-vit")."""
     entries = sorted(catalog.for_task(task), key=lambda entry: not entry.bundled)
     return [(f"{entry.id} · {weights_source(entry)}", entry.id) for entry in entries]
 
 
 def first(task: str) -> str | None:
-    """Returns the id of the first checkpoint of a task; None if the catalogue has no checkpoint of it."""
+    """Returns the id of the first checkpoint of a task; None if the catalogue has none for it."""
     return next((id for _, id in choices(task)), None)
 
 
 def takes_text(checkpoint: str, task: str) -> bool:
-    """Whether the model may be a zero-shot detector, which finds the objects that a text names."""
+    """Returns whether the model may be a zero-shot detector, which finds the objects that a text names."""
     entry = catalog.find(checkpoint or "")
     return entry.takes_text if entry else task in TASKS and BY_NAME[task].takes_queries
 
 
 def uploaded_file(file: object) -> Path:
-    """Returns the path in gradio's description of a file. Raises BadInput if the file is not in the upload folder."""
+    """Returns the path in a file description by gradio. Raises BadInput if the file is not in the upload folder."""
     path = file.get("path") if isinstance(file, dict) else getattr(file, "path", None)
     if not isinstance(path, str) or not is_in_or_equal(path, get_upload_folder()):
         raise BadInput(NOT_UPLOADED)
@@ -114,9 +114,10 @@ def uploaded_file(file: object) -> Path:
 
 
 def spec_and_picture(values: FieldValues) -> tuple[RunSpec, Path | None]:
-    """Returns the spec that the form asks for and the path of its picture, which is None for text generation.
+    """Returns the spec that the form asks for, and the path of its picture; None for a text model.
 
-    `values`: the fields' values by name, as the browser sent them. Raises BadInput for a wrong value or no picture.
+    `values`: the values of the fields by name, as the browser sent them. Raises BadInput for a wrong value or a missing
+    picture.
     """
     spec, image = read_spec(values), values["image"]
     if not spec.sees_picture:
@@ -127,7 +128,7 @@ def spec_and_picture(values: FieldValues) -> tuple[RunSpec, Path | None]:
 
 
 def read_spec(values: FieldValues) -> RunSpec:
-    """Returns the spec of `values`: the fields' values by name, from the browser. Raises BadInput for a wrong value."""
+    """Returns the spec that the form asks for. `values`: see `spec_and_picture`. Raises BadInput for a wrong value."""
     empty = {name for name in (*OPTIONAL, "tokens") if values[name] is None or not str(values[name]).strip()}
     # ignored: these fields are hidden, so their values were meant for another checkpoint
     hidden = {"image", *unused_options(values["task"])}
@@ -137,9 +138,10 @@ def read_spec(values: FieldValues) -> RunSpec:
 
 
 def picture_of(result: RunResult, in_form: FileDescription | None) -> Path | None:
-    """Returns the path of the run's picture: an example, or the form's picture `in_form`. None for text generation.
+    """Returns the path of a run's picture: an example, or the picture in the form, `in_form`. None for a text model.
 
-    If the run ended before it read its picture, returns the form's picture. Raises BadInput if the picture is not here.
+    If the run ended before it read its picture, the form's picture is returned. Raises BadInput if neither is the run's
+    picture.
     """
     if not result.spec.sees_picture:
         return None
@@ -160,10 +162,10 @@ def picture_for(checkpoint: str | None, image: FileDescription | None) -> object
 
 
 def picture_note(checkpoint: str | None, image: FileDescription | None) -> tuple[object, object]:
-    """Returns updates of a note on the picture and a button to choose a model for photographs.
+    """Returns updates of a note about the picture, and of a button that chooses a model for photographs.
 
-    The note says why the picture cannot be read, or that a model that knows drawn shapes gets another picture: only
-    then the button is visible, too.
+    The note says that the picture cannot be read; or that the model was trained on drawn shapes, and the picture is
+    another one. Only in the second case is the button visible.
     """
     entry, hidden = catalog.find((checkpoint or "").strip()), gr.update(visible=False)
     if not image or (entry is not None and entry.task == TEXT_GENERATION):
@@ -190,7 +192,7 @@ def mode_note(mode: str) -> str:
 
 
 def checkpoint_note(checkpoint: str) -> str:
-    """Returns facts on a checkpoint as Markdown; '' if it cannot be run: the forecast then says why."""
+    """Returns facts about a checkpoint as Markdown; '' if it cannot be run, because the forecast then says why."""
     entry = catalog.find(checkpoint)
     if entry is None:
         sentence = f"Not in the list: {checkpoint} comes from the Hub (safetensors only)."
@@ -219,7 +221,7 @@ def needs_download(checkpoint: Checkpoint) -> bool:
 
 
 def doubts(spec: RunSpec) -> list[str]:
-    """Returns a sentence for each setting that is of no use on the spec's device, 'cpu' or 'cuda'."""
+    """Returns a sentence for each setting that has no use on the spec's device, 'cpu' or 'cuda'."""
     if spec.device == "cuda":
         return ["The number of threads matters on a CPU only."] if spec.threads is not None else []
     sentences = []
@@ -233,7 +235,7 @@ def doubts(spec: RunSpec) -> list[str]:
 def forecast_html(
     expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Sequence[str], query: str
 ) -> Markup:
-    """Returns as HTML how long a run will take, and the `doubts`, in sentences. A button copies the link `query`."""
+    """Returns, as HTML, how long a run will take, followed by the `doubts`. A button copies the link `query`."""
     text, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
         text = f"About {fmt.rounded_duration(expected.seconds)}"
@@ -267,7 +269,7 @@ def _option_field(option: Option) -> gr.components.Component:
 
 
 class Form:
-    """The components of the form. `inputs` holds the fields by name: 'checkpoint', 'image' and others."""
+    """The components of the form. `inputs` has the fields by name: 'checkpoint', 'image' and others."""
 
     def __init__(self) -> None:
         self.inputs: dict[str, Any] = {}
@@ -303,16 +305,16 @@ class Form:
         self.inputs["mode"].change(mode_note, self.inputs["mode"], self.mode_note, **EVENT_OPTIONS)
 
     def by_name(self, values: tuple[object, ...]) -> FieldValues:
-        """Maps the name of each field to its value. `values` holds the values in the order of `inputs`."""
+        """Returns the values of the fields by name. `values`: in the order of `inputs`."""
         return dict(zip(self.inputs, values, strict=True))
 
     def with_picture(self, picture: Path | None) -> Updates:
-        """Returns updates that hide the notes on the picture, and put `picture` into the form if the file exists."""
+        """Returns updates that hide the notes on the picture and, if the file exists, put `picture` into the form."""
         notes: Updates = {part: gr.update(visible=False) for part in self.picture_notes}
         return notes | {self.inputs["image"]: servable(picture)} if picture and picture.is_file() else notes
 
     def with_picture_of(self, info: ImageInfo | None) -> Updates:
-        """Returns updates that put a stored run's picture into the form; if it is no example, a note says its name."""
+        """Returns updates that put a stored run's picture into the form. If it is no example, a note says its name."""
         picture = find_picture(info.sha256) if info is not None else None
         if info is None or picture:
             return self.with_picture(picture)
@@ -321,7 +323,7 @@ class Form:
         return {sentence: gr.update(value=escape_markdown(note), visible=True), button: gr.update(visible=False)}
 
     def pressable(self, running: bool) -> Updates:
-        """Returns updates that enable Cancel alone during a run (`running`), else all buttons but Cancel."""
+        """Returns updates of the buttons: during a run (`running`) only Cancel is enabled, else all others."""
         return {button: gr.update(interactive=running is (button is self.cancel)) for button in self.buttons}
 
     def _model_fields(self) -> None:

@@ -26,7 +26,7 @@ RECORDED = program.ASSETS / "recorded"
 
 
 def intro(checkpoint: str) -> Markup:
-    """Returns what stands in the pane before the first run: the question, what Run will do, and a recorded run."""
+    """Returns what the pane shows before the first run: the question, what Run will do, and a recorded run."""
     entry, name = catalog.find(checkpoint), naming.short(checkpoint)
     model = f"{name}: {entry.title}, {weights_source(entry)}" if entry is not None else f"{name}, from the Hub"
     if catalog.id_refusal(checkpoint):
@@ -37,13 +37,13 @@ def intro(checkpoint: str) -> Markup:
 
 @functools.cache
 def recorded_runs() -> tuple[RunResult, ...]:
-    """Returns the results that come with the project, each recorded on another machine by `tools/record.py`."""
+    """Returns the results that come with the project. `tools/record.py` recorded each of them on another machine."""
     files = sorted(RECORDED.glob("*.json"), key=lambda file: (len(file.stem), file.stem))  # plain runs first
     return tuple(from_json(json.loads(file.read_text(encoding="utf-8"))) for file in files)
 
 
 def recorded_run(checkpoint: str) -> RunResult:
-    """Returns the recorded run of a checkpoint, else of its task, else any."""
+    """Returns the recorded run of a checkpoint; else a recorded run of its task; else any recorded run."""
     entry = catalog.find(checkpoint)
     of_model = [run for run in recorded_runs() if run.spec.checkpoint == checkpoint]
     of_task = [run for run in recorded_runs() if entry is not None and run.spec.task == entry.task]
@@ -51,9 +51,9 @@ def recorded_run(checkpoint: str) -> RunResult:
 
 
 def headline(report: Report, recorded: bool = False) -> Markup:
-    """Returns the verdict of a run as HTML. With `recorded`, "Recorded", date and machine stand above it.
+    """Returns the verdict of a run as HTML. With `recorded`, "Recorded", date and machine are shown above it.
 
-    Of a run without a speed-up it returns a card: what happened, and what to do.
+    For a run without a speed-up it returns a card: what happened, and what to do.
     """
     result, speedup = report.result, report.speedup
     if speedup is None:
@@ -75,19 +75,20 @@ def headline(report: Report, recorded: bool = False) -> Markup:
 
 
 def all_sizes(draw: Callable[[str], str]) -> Markup:
-    """Returns what `draw` returns for each size: a page, a phone, stage mode. The style sheet shows one of them."""
+    """Returns what `draw` returns for each size: page, phone, stage mode. The style sheet shows one of the three."""
     return Markup("".join(map(draw, race.SIZES)))
 
 
 def race_of(report: Report, plays: bool) -> Markup:
-    """Returns a result's race, calls answered over time, animated if `plays`; '' for a result without a race."""
+    """Returns the chart of calls over time of a result, animated if `plays`; '' for a result that has none."""
     return all_sizes(lambda size: race.picture(report.race, size, plays=plays))
 
 
 def kicker(result: RunResult, recorded: bool = False) -> Markup:
-    """Returns the small line above the verdict: settings, machine, time. The page for talks shows settings only.
+    """Returns the small line above the verdict: settings, machine, time. In stage mode only the settings are visible.
 
-    With `recorded`, "Recorded", time and machine come first, on each page: an audience would take it for a run of now.
+    With `recorded`, "Recorded", time and machine come first, even in stage mode: an audience would think that the run
+    was made now.
     """
     line = naming.run_line(result).replace(" · ", "\N{NO-BREAK SPACE}· ")  # no line begins with the dot
     if recorded:
@@ -137,7 +138,7 @@ COMPILE_PARTS = {
 
 
 def compile_parts(progress: Progress) -> str:
-    """Returns the parts of the compile so far, "Tracing 2.1 s · lowering 0.6 s."; '' before the compile."""
+    """Returns the parts of the compile so far, "Tracing 2.1 s · lowering 0.6 s."; '' before the compile begins."""
     steps = progress.compile_steps
     if not steps:
         return ""
@@ -152,7 +153,7 @@ def compile_parts(progress: Progress) -> str:
 
 
 def waits(ahead: int, queue: RunQueue) -> str:
-    """Returns 'Runs ahead of yours: 1, the first ends in about 20 s.' A run of a search or sweep counts as one."""
+    """Returns 'Runs ahead of yours: 1, the first ends in about 20 s.' Each run of a search or sweep counts."""
     ends = f", the first ends in about {fmt.rounded_duration(left)}" if (left := queue.seconds_left) else ""
     return f"Runs ahead of yours: {ahead}{ends}."
 
@@ -170,18 +171,18 @@ REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50
 
 
 class Axis:
-    """A logarithmic axis with 1 in the middle. It ends at the smallest of `REACHES` that leaves room for `ratios`."""
+    """A logarithmic axis with 1 in the middle. It ends at the smallest of `REACHES` that has room for `ratios`."""
 
     def __init__(self, ratios: Iterable[float]) -> None:
         farthest = max(max(ratio, 1 / ratio) for ratio in ratios) * 1.03
         self.reach = next((limit for limit in REACHES if limit >= farthest), farthest)
 
     def place(self, ratio: float) -> float:
-        """Returns the place of a ratio on the axis, from 0 at the left end to 1 at the right end."""
+        """Returns the position of a ratio on the axis, from 0 at the left end to 1 at the right end."""
         return 0.5 + math.log(ratio) / math.log(self.reach) / 2
 
     def span(self, of: Interval) -> str:
-        """Returns the place and the width of an interval as a style: "left:25.00%;width:10.00%"."""
+        """Returns the position and the width of an interval as a CSS style: "left:25.00%;width:10.00%"."""
         left, right = self.place(of.low), self.place(of.high)
         return f"left:{percentage(left)};width:{percentage(right - left)}"
 

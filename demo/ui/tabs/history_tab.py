@@ -1,4 +1,4 @@
-"""The tab History, which searches, opens, compares, exports and deletes stored runs."""
+"""The tab History: searches, opens, compares, exports and deletes stored runs."""
 
 from collections.abc import Iterable
 from urllib.parse import urlencode
@@ -36,10 +36,10 @@ WIDTHS = (85, 200, 370, 215, 155, 115, 145, 175, 190, 220)
 
 
 class HistoryTab:
-    """The components of the tab History and their events. Call it inside `with gr.Tab(...)`."""
+    """The components of the tab History and their events. Create it inside `with gr.Tab(...)`."""
 
     def __init__(self, history: History, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
-        """`run_tab` shows a run whose row is pressed. `tabs` holds all tabs, and `tab` is this one."""
+        """`run_tab`: shows a run when its row is pressed. `tabs`: all tabs. `tab`: this tab."""
         self._history = history
         self._run_tab, self.tabs = run_tab, tabs
         self._may_delete = not limits.on_space()  # on a Space the runs belong to many people
@@ -115,7 +115,7 @@ class HistoryTab:
     # ---- the table
 
     def _show(self, search: str, selected: list[str]) -> Updates:
-        """Returns updates that list what matches `search`. Selected runs stay selected if they are still stored."""
+        """Returns updates that list the runs that match `search`. Selected runs stay selected if still stored."""
         self._history.recover()
         try:
             results, kept = self._history.all(LISTED, search), self._results(selected)
@@ -135,7 +135,7 @@ class HistoryTab:
         }
 
     def _press(self, visitor: str | None, selected: list[str], event: gr.SelectData, request: gr.Request) -> Updates:
-        """Returns updates that select a run pressed in the first column, or else open it."""
+        """Returns updates for a pressed cell: in the first column they select the run, in any other they open it."""
         id, (_, column) = event.row_value[-1], event.index
         if column == 0:
             return {self.selected: list(dict.fromkeys([*selected, id])), self._run_tab.row_run_id: ""}
@@ -162,9 +162,9 @@ class HistoryTab:
         }
 
     def _compare_linked(self, query: str) -> Updates:
-        """Returns updates that compare the runs in the page's address, or hide the comparison if it names none.
+        """Returns updates that compare the runs that the page's address names, or hide the comparison if it names none.
 
-        `query` is the query of the address; '' if its runs are compared already.
+        `query`: the query of the address; '' if its runs are compared already.
         """
         if not query:
             return {self.message: gr.skip()}
@@ -178,7 +178,10 @@ class HistoryTab:
     # ---- export and deletion
 
     def _export(self, format: str, selected: list[str], search: str) -> tuple[str, str]:
-        """Returns a file with the selected runs, or else what matches `search`, and a message."""
+        """Returns the path of a file with the selected runs, and a message.
+
+        If no run is selected, the file has the runs that match `search`.
+        """
         results = self._results(selected) if selected else self._history.all(MAX_AT_ONCE, search)
         name = f"worth-compiling-runs.{format}"
         message = f"{fmt.count(len(results), 'run')} written to {name}."
@@ -187,7 +190,7 @@ class HistoryTab:
         return tables.download_file(export.to_bytes(results, format), name), tables.status_line(message)
 
     def _delete(self, selected: list[str], search: str) -> Updates:
-        """Deletes the selected runs. `selected` is [] if the visitor did not confirm."""
+        """Deletes the selected runs. `selected`: [] if the visitor did not confirm."""
         deleted = self._history.delete(_each_once(selected)) if selected and self._may_delete else 0
         if not deleted:
             return {self.message: tables.status_line("No run was deleted.")}
@@ -201,7 +204,7 @@ class HistoryTab:
 
 
 def _each_once(ids: Iterable[str]) -> list[str]:
-    """Returns the ids, each once. Raises BadInput for more than `MAX_AT_ONCE`."""
+    """Returns the ids without duplicates. Raises BadInput for more than `MAX_AT_ONCE` ids."""
     once = list(dict.fromkeys(ids))
     if len(once) > MAX_AT_ONCE:
         raise BadInput(f"At most {MAX_AT_ONCE} runs at once. Selected: {len(once)}. Select fewer.")

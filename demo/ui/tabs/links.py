@@ -1,6 +1,6 @@
 """Links to this page: the run that a link's query asks for, and JavaScript that reads and writes the address bar.
 
-The functions behind this JavaScript are in `look/address.js`.
+The JavaScript calls functions in `look/address.js`.
 """
 
 import dataclasses
@@ -46,10 +46,10 @@ def query(spec: RunSpec) -> str:
 
 
 def change_links(spec: RunSpec, changes: OptionValues, run: bool = False) -> Markup:
-    """Returns HTML links, one for each option in `changes`, which maps the option's name to its new value.
+    """Returns HTML links, one for each option in `changes` (new values by option name).
 
-    A link fills the form with `spec` and the new value; with `run` it also presses Run. Returns no links for a model in
-    a local folder.
+    A link fills the form with `spec` and the new value; with `run` it also presses Run. A model in a local folder gets
+    no links.
     """
     links = Markup()
     for name, value in changes.items() if not catalog.is_folder(spec.checkpoint) else ():
@@ -74,20 +74,25 @@ def run_summary(result: RunResult) -> str:
 
 
 def read_choices(tab: str) -> str:
-    """Returns JavaScript that makes the address's query an event's first input, or '' if `tab` has the same choices."""
+    """Returns JavaScript that replaces an event's first input by the address's query.
+
+    The input is '' if the query asks for the choices that `tab` already shows.
+    """
     return f"(_, ...rest) => [window.address.readChoices({tab!r}), ...rest]"
 
 
 def write_choices(tab: str) -> str:
-    """Returns JavaScript that puts an event's only input, the query with the tab's choices, into the address bar."""
+    """Returns JavaScript that writes an event's only input, a query with the choices of `tab`, into the address bar."""
     return f"(query) => window.address.writeChoices({tab!r}, query)"
 
 
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
-    """Returns the spec that a link's query asks for; None if it has none of `FIELDS`. Raises BadInput for wrong values.
+    """Returns the spec that a link's query asks for; None if the query has none of `FIELDS`.
 
-    - A query that names no checkpoint gets `checkpoint`, or the first one of the task if it names another task.
-    - A query without the text or the prompt that its model needs gets `catalog.QUERIES` or `catalog.PROMPT`.
+    - Without a checkpoint in the query, it is `checkpoint`; if the query names another task, the first one of that
+      task.
+    - If a text or a prompt that the model needs is missing, it is `catalog.QUERIES` or `catalog.PROMPT`.
+    - Raises BadInput for wrong values.
     """
     values: OptionValues = {name: query[name] for name in FIELDS if name in query}
     if not values:
@@ -108,7 +113,7 @@ def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
 
 
 def fill_form(form: Form, spec: RunSpec) -> Updates:
-    """Returns updates that fill the form, except its picture, with `spec`; {} for a user's own model."""
+    """Returns updates that fill the form with `spec`, except for the picture; {} for a user's own model."""
     if spec.task == OWN_MODEL:
         return {}
     hidden = unused_options(spec.task)

@@ -1,4 +1,4 @@
-"""The tab Published: the speed-ups in the Transformers guide, and those measured by this project.
+"""The tab Published: the speed-ups in the Transformers guide, and those that this project measured.
 
 Four drop-down lists filter the rows. The page's address holds the lists' values.
 """
@@ -41,7 +41,7 @@ MAX_RACES = 100
 
 
 class PublishedTab:
-    """The components of the tab Published and their events. Call it inside `with gr.Tab(...)`."""
+    """The components of the tab Published and their events. Create it inside `with gr.Tab(...)`."""
 
     def __init__(self, history: History, tab: gr.Tab) -> None:
         self._history = history
@@ -90,9 +90,10 @@ class PublishedTab:
         )
 
     def _update(self, query: str, *held: str) -> Updates:
-        """Returns updates of the whole tab for the rows that the address's `query` chooses.
+        """Returns updates of the whole tab, for the rows that the address's `query` asks for.
 
-        If `query` is '', the lists' values `held` choose. A value that its list lacks becomes ALL.
+        If `query` is '', the rows follow from `held`, the values of the lists. A value that its list does not offer
+        becomes ALL.
         """
         if query:
             address = links.read_query(query)
@@ -127,7 +128,7 @@ class PublishedTab:
         return wall.wall(wall.latest(reports), [result.id for result in runs]) or NO_WALL
 
     def _press(self, rows: Sequence[PublishedRow], event: gr.SelectData) -> tuple[str, object]:
-        """Returns the new `pressed` and `scope`: the row's query, or why the row cannot run."""
+        """Returns the new values of `self.pressed` and `self.scope`: the row's query, or why the row cannot be run."""
         try:
             (row,) = rows[event.index[0] :][:1]  # none, if the table has other rows meanwhile
         except ValueError:
@@ -139,7 +140,7 @@ class PublishedTab:
 
 
 def _scope(rows: Sequence[PublishedRow], drawn: int) -> str:
-    """Returns what the tab shows, in sentences. `drawn`: how many rows are in the first chart."""
+    """Returns sentences that say which rows the tab shows. `drawn`: how many rows are in the first chart."""
     if not rows:
         return "No row matches all of these. Choose All in one of the lists."
     first = rows[0]
@@ -152,14 +153,14 @@ def _scope(rows: Sequence[PublishedRow], drawn: int) -> str:
 
 
 def _table(rows: Sequence[PublishedRow]) -> object:
-    """Returns an update that shows the rows, without the columns that are empty in all of them."""
+    """Returns an update that shows the rows. Columns that are empty in all rows are left out."""
     lines = list(map(_line, rows))
     used = [title for title in lines[0] if any(line[title] != "" for line in lines)] if lines else []
     return tables.update({title: line[title] for title in used} for line in lines)
 
 
 def _choices(rows: Sequence[PublishedRow], subset: str) -> dict[str, list[tuple[str, str]]]:
-    """Returns what each list offers: all tables, and the GPUs, batch sizes and tasks of `subset`."""
+    """Returns the choices of each list: all tables (subsets), and the GPUs, batch sizes and tasks of `subset`."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
     every = ("All", ALL)
@@ -198,7 +199,7 @@ def _line(row: PublishedRow) -> dict[str, object]:
 def query_of(row: PublishedRow) -> str:
     """Returns the query of a link that fills the form with this row's settings.
 
-    Raises BadInput if the settings are not possible here, such as a mode that the installed torch lacks.
+    Raises BadInput if the settings are not possible here, such as a mode that the installed torch does not have.
     """
     settings: OptionValues = {"batch_size": row.batch_size, "mode": row.mode}
     if row.measured:

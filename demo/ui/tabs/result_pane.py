@@ -45,10 +45,10 @@ NO_DIFFERENCE = "There is no difference to draw."
 
 
 class ResultPane:
-    """The right side of the tab Run.
+    """The result pane: the right side of the tab Run.
 
     While `live` (the progress of a run) or `best` (a search) is visible, the style sheet hides the content below these
-    two. The hidden content stays in the page, to be shown again if a run is refused.
+    two. The hidden content stays in the page, and is shown again if a run is refused.
     """
 
     def __init__(self) -> None:
@@ -106,21 +106,21 @@ class ResultPane:
                 pressed.success(js=download("made"), **IN_BROWSER)
 
     def running(self, html: str) -> Updates:
-        """Returns updates that show the progress of a run, `html`, in place of the previous content."""
+        """Returns updates that show the progress of a run, `html`, instead of the previous content."""
         hidden = {part: gr.update(visible=False) for part in (self.notice, self.best)}
         return hidden | {self.live: gr.update(value=html, visible=True)}
 
     def show_refusal(self, html: str) -> Updates:
-        """Returns updates that bring the previous content back, below the reason why nothing was run, `html`."""
+        """Returns updates that show the previous content again, and above it `html`, the reason why nothing was run."""
         return {self.notice: gr.update(value=html, visible=True), self.live: gr.update(visible=False)}
 
     def only(self, html: str) -> Updates:
         return {part: gr.update(visible=False) for part in self._parts if part is not self.top} | {self.top: html}
 
     def result(self, report: Report, files: Files, plays: bool, again: bool) -> Updates:
-        """Returns updates that show a result and offer its `files`.
+        """Returns updates that show a result and offer its `files` for download.
 
-        `plays`: whether the race is animated. `again`: whether to show the button Repeat.
+        `plays`: whether the chart of calls over time is animated. `again`: whether the button Repeat is visible.
         """
         result = report.result
         words = "Repeat in a fresh process" if result.as_processes() else "Run it again"
@@ -177,9 +177,9 @@ class ResultPane:
         return script(report) if report is not None else ""
 
     def _make_file(self, kind: str, report: Report | None, calls: str) -> str | None:
-        """Returns the path of a new file of the shown result; None if none is shown.
+        """Writes a file of the shown result and returns its path; None if no result is shown.
 
-        `kind`: a key of `FILES`. `calls`: where the slider stands, '' if that is not known.
+        `kind`: a key of `FILES`. `calls`: the number at which the slider stands; '' if not known.
         """
         if report is None:
             return None
@@ -219,7 +219,7 @@ Values = dict[Block, JsonObject]
 
 
 class Outputs:
-    """The part of the pane that shows what the eager and the compiled model predict: labels, boxes, masks or texts."""
+    """The part of the pane that shows what eager and compiled predict: labels, boxes, masks or texts."""
 
     def __init__(self) -> None:
         with gr.Column(visible=False, elem_id="seen") as self.column:
@@ -263,7 +263,7 @@ class Outputs:
         return column | hidden | {component: gr.update(visible=True, **values[component]) for component in values}
 
     def _texts(self, result: RunResult, seen: Mapping[str, Predictions]) -> Values:
-        """Returns the prompt and both models' texts. Marks each token that the other text lacks at that place."""
+        """Returns the prompt and the texts of both models. Tokens that differ from the other text's are marked."""
         if seen["eager"].text is None:
             return {}
         values: Values = {self.prompt: {"value": result.spec.prompt}}
@@ -282,9 +282,10 @@ class Outputs:
         }
 
     def _pictures(self, info: ImageInfo | None, seen: Mapping[str, Predictions]) -> Values:
-        """Returns what shows the picture. With boxes or masks: one for each model, both under a slider, a difference.
+        """Returns the values that show the picture, by component.
 
-        Raises ValueError or ArithmeticError for damaged data.
+        With boxes or masks: the marked picture for each model, both under a slider, and their difference. Raises
+        ValueError or ArithmeticError for damaged data.
         """
         if info is None:
             return {}

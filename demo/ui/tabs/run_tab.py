@@ -54,7 +54,7 @@ MAX_RUNS = 100
 
 
 class RunTab(WorkView[VisitorRun]):
-    """The components of the tab Run and their events. Make it inside `with gr.Tab(...)`."""
+    """The components of the tab Run and their events. Create it inside `with gr.Tab(...)`."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -82,7 +82,7 @@ class RunTab(WorkView[VisitorRun]):
     # ---- events
 
     def arrive(self, blocks: gr.Blocks) -> Dependency:
-        """Connects the events that show the tab's content as the page opens. Returns the first of them."""
+        """Connects the events that show the tab's content when the page opens. Returns the first of them."""
         changed = [*self.showing, *self.form.buttons, self.visitor, self.work_shown]
         arrived = blocks.load(self._arrive, self.visitor, changed, **EVENT_OPTIONS)
         arrived.then(inputs=self.shown_id, js=links.ARRIVE, **IN_BROWSER)
@@ -91,7 +91,7 @@ class RunTab(WorkView[VisitorRun]):
         return arrived
 
     def settle_after(self, greeted: Dependency) -> None:
-        """Connects what follows event `greeted`: choosing a first model, the forecast, the note on a busy machine."""
+        """Connects what follows the event `greeted`: choosing a first model, the forecast, the busy machine's note."""
         form, model = self.form, [self.form.inputs["checkpoint"], self.form.inputs["image"]]
         settled = greeted.then(self._settle, [*model, self.has_run], model, **RAW)
         forecast = settled.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
@@ -153,7 +153,7 @@ class RunTab(WorkView[VisitorRun]):
     # ---- the form
 
     def _choose(self, checkpoint: str | None, task: str, has_run: bool, request: gr.Request) -> Updates:
-        """Returns the updates after a change of the checkpoint; `has_run` is False before the first run."""
+        """Returns the updates after a change of the checkpoint. `has_run`: whether the page has shown a run."""
         form = self.form
         name = (checkpoint or "").strip()
         entry = catalog.find(name)
@@ -166,7 +166,7 @@ class RunTab(WorkView[VisitorRun]):
         return updates if has_run or not name else updates | {self.pane.top: intro(name)}
 
     def _forecast_and_note(self, request: gr.Request, shown_id: str, *values: object) -> tuple[object, object]:
-        """Returns the forecast for the changed form, and a note if the shown result has other settings."""
+        """Returns the forecast for the changed form, and a note if the shown result has other settings than it."""
         shown = result_or_error(lambda: self._desk.history.get(shown_id)) if shown_id else None
         note, machine = gr.update(visible=False), self._desk.runner.machine
         with contextlib.suppress(BadInput):
@@ -177,7 +177,7 @@ class RunTab(WorkView[VisitorRun]):
         return self._forecast(request, *values), note
 
     def _forecast(self, request: gr.Request, *values: object) -> object:
-        """Returns as HTML how long the form's run takes, or why it cannot run; '' while the machine is unknown."""
+        """Returns, as HTML, how long the form's run will take, or why it cannot run; '' until the machine is known."""
         machine, fields = self._desk.runner.machine, self.form.by_name(values)
         if machine is None:
             return ""
@@ -198,11 +198,11 @@ class RunTab(WorkView[VisitorRun]):
         return forms.forecast_html(expected, checkpoint, list(filter(None, doubts)), query)
 
     def _crowd(self) -> cores.Crowd:
-        """Returns `cores.crowd()`; nobody's while a browser, perhaps on this machine, draws a page that just opened."""
+        """Returns `cores.crowd()`; `Crowd()` just after a page opened, whose browser may use this machine's cores."""
         return cores.Crowd() if time.monotonic() - self._opened_at < DRAWING_SECONDS else cores.crowd()
 
     def _here(self, spec: RunSpec) -> tuple[RunSpec, list[RunResult]]:
-        """Returns `spec` as it runs on this machine, and the stored runs on its device here, newest first."""
+        """Returns `spec` with this machine's device, and the stored runs on this device, newest first."""
         machine = self._desk.runner.machine
         if machine is None:
             return spec, []
@@ -264,7 +264,7 @@ class RunTab(WorkView[VisitorRun]):
     def _repeat(
         self, request: gr.Request, visitor: str | None, id: str, in_form: forms.FileDescription | None
     ) -> Updates:
-        """Runs the settings of the stored run `id` in one more process. `in_form`: the picture in the form."""
+        """Runs the stored run `id` in one more process, with the same settings. `in_form`: the picture in the form."""
 
         def one_more_process(name: str) -> VisitorRun:
             result = self._desk.history.get(str(id))
@@ -278,8 +278,8 @@ class RunTab(WorkView[VisitorRun]):
     def show_recorded(self, request: gr.Request, visitor: str | None, *values: object) -> Updates:
         """Returns updates that show the latest stored run with the form's settings, marked as recorded.
 
-        While a run of the visitor goes on, the settings of that run count instead of the form's. If a stored run has
-        them, what goes on is cancelled, and the page then shows the stored run. If none has, it goes on.
+        While a run of the visitor goes on, that run's settings are used. If there is a stored run with these settings,
+        the running one is cancelled, and the page then shows the stored run; otherwise it goes on.
         """
         work = self.work_of(request, visitor)
         if isinstance(work, VisitorRun) and not work.ended:
@@ -358,11 +358,11 @@ class RunTab(WorkView[VisitorRun]):
     # ---- links
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
-        """Returns the updates of a page that opens. It shows the first of these that there is:
+        """Returns the updates of a page that opens. It shows the first of these that exists:
 
         1. the stored run that the link names
         2. the visitor's run, if it goes on, if no page has shown its end yet, or if this page followed it before
-        3. the form, filled as the link asks
+        3. the form, filled in as the link asks
         """
         query, form = request.query_params, self.form
         self._opened_at = time.monotonic()
@@ -388,7 +388,7 @@ class RunTab(WorkView[VisitorRun]):
     def open(self, id: str, work: Work | None) -> Updates:
         """Returns updates of `showing` that show the stored run `id`, or a card that says why it cannot be shown.
 
-        `work` is what the visitor started last. If that is this run, the run's trace and package can be downloaded.
+        `work`: the visitor's latest work. If it is this run, the run's trace and package can be downloaded.
         """
         self._desk.history.recover()
         result = result_or_error(lambda: self._desk.history.get(id))
@@ -411,7 +411,7 @@ class RunTab(WorkView[VisitorRun]):
     def open_from(
         self, tabs: gr.Tabs, message: gr.Markdown, id: str, request: gr.Request, visitor: str | None
     ) -> Updates:
-        """Returns updates that open the stored run `id`. While the visitor's run goes on, `message` says so instead."""
+        """Returns updates that open the stored run `id`; during a run of the visitor only a refusal in `message`."""
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
             sentence = "A run of yours is going on and has the stage. Open this one when it has ended."
@@ -422,10 +422,10 @@ class RunTab(WorkView[VisitorRun]):
 
 
 def latest_answer(spec: RunSpec, earlier: list[RunResult]) -> RunResult | None:
-    """Returns the newest run of `earlier` with exactly `spec` and a usable answer, for a visitor who does not wait.
+    """Returns a stored run with exactly `spec`, for a visitor who does not wait for a new run.
 
-    `earlier`: runs of this machine, newest first. Without such a run it returns a recorded one of another machine; then
-    the newest with any verdict, such as 'too noisy to tell'; then None.
+    `earlier`: runs of this machine, newest first. Tried in this order: the newest usable run of `earlier`; a recorded
+    run of another machine; the newest run with any verdict, such as 'too noisy to tell'; None.
     """
     alike = [report for run in earlier if run.spec == spec and (report := Report(run)).kind is not None]
     usable = [report.result for report in alike if report.usable]
@@ -436,8 +436,8 @@ def latest_answer(spec: RunSpec, earlier: list[RunResult]) -> RunResult | None:
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
     """Returns the spec for the button Repeat: one more process, or all processes again if the run gave no figures.
 
-    Raises BadInput if the result is from another machine than `machine`, or from other versions of torch and the like:
-    one verdict cannot mix these. If `machine` is None, this is not checked.
+    Raises BadInput if the result is not from `machine` and its versions of torch and the like: one verdict cannot mix
+    machines or versions. If `machine` is None, this is not checked.
     """
     spec = result.spec
     if result.as_processes():

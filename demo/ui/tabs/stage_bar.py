@@ -1,7 +1,7 @@
-"""Stage mode, the page for a talk: the verdict fills the screen, and the buttons of a bar have keys.
+"""Stage mode, the page for a talk: the verdict fills the screen, and the buttons of a bar are pressed by keys.
 
-Its pre-flight, before the talk, fills the compile cache and stores a verdict of each preset. Not covered: a page that
-is opened during a pre-flight shows nothing of it.
+A pre-flight, before the talk, fills the compile cache and stores a verdict of each preset. Not covered: a page that is
+opened during a pre-flight does not show it.
 """
 
 from collections.abc import Generator
@@ -48,7 +48,7 @@ def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
 
 @dataclass(eq=False)
 class PreFlight(Series):
-    """One run of each preset (what a key of stage mode starts), with the default picture of its model."""
+    """One run of each preset (a run that a key of stage mode starts), with the default picture of its model."""
 
     names: list[str]
     cells: list[GridRun]
@@ -58,7 +58,7 @@ class PreFlight(Series):
 
     @property
     def seconds_left(self) -> float:
-        """Seconds of the runs that have not ended."""
+        """Expected seconds of the runs that have not ended."""
         to_run = [cell.spec for cell in self.cells[self.runs_ended :]]
         return forecast_sweep(to_run, self.stored, machine_of(self.runner), self.crowd).seconds
 
@@ -133,7 +133,7 @@ class StageBar(WorkView[PreFlight]):
 
 
 def screen(going: PreFlight) -> Markup:
-    """Returns a table as HTML: each preset with its state, its verdict and how long it takes."""
+    """Returns a table as HTML: for each preset its state, its verdict and how long it takes."""
     ready = sum(cell.result is not None and Report(cell.result).usable for cell in going.cells)
     heading = f"Pre-flight: {ready} of {len(going.cells)} ready"
     if not going.ended:
@@ -142,7 +142,10 @@ def screen(going: PreFlight) -> Markup:
 
 
 def _row(going: PreFlight, place: int) -> tuple[str, str, str]:
-    """Returns name, state and facts of preset `place`, from 0: ("1  Segformer", "ready", "2.0× · a run takes 40 s")."""
+    """Returns name, state and facts of the preset with index `place`.
+
+    ("1 Segformer", "ready", "2.0× · a run takes 40 s")
+    """
     cell = going.cells[place]
     name = f"{place + 1}  {going.names[place]}"
     if cell.refused:

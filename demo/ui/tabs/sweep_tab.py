@@ -1,6 +1,6 @@
-"""The tab Sweep, which runs every combination of some checkpoints, batch sizes, modes and number formats.
+"""The tab Sweep: runs every combination of some checkpoints, batch sizes, modes and number formats.
 
-Each combination is one run, and one cell of a table and a heat map.
+Each combination is one run, and one cell of a table and of a heat map.
 """
 
 import tempfile
@@ -48,10 +48,10 @@ OPENING = (
 
 
 class SweepTab(WorkView[Sweep]):
-    """The components of the tab Sweep and their events. Call it inside `with gr.Tab(...)`."""
+    """The components of the tab Sweep and their events. Create it inside `with gr.Tab(...)`."""
 
     def __init__(self, desk: Desk, run_tab: RunTab, tabs: gr.Tabs, tab: gr.Tab) -> None:
-        """`run_tab` shows a run whose row is pressed. `tabs` holds all tabs, and `tab` is this one."""
+        """`run_tab`: shows a run when its row is pressed. `tabs`: all tabs. `tab`: this tab."""
         self._desk, self._run_tab, self.tabs = desk, run_tab, tabs
         with gr.Row(elem_id="sweep-desk", equal_height=False):
             with gr.Column(elem_id="sweep-form", scale=0, min_width=320):
@@ -123,14 +123,14 @@ class SweepTab(WorkView[Sweep]):
         opened.then(None, run_tab.row_run_id, js=TO_OPEN_RUN, api_visibility="private")
 
     def _run(self, request: gr.Request, visitor: str | None, *values: object) -> Updates:
-        """Starts a sweep, or continues a stopped one."""
+        """Starts a sweep, or continues one that was stopped."""
         return self._start(request, visitor, lambda name: self._sweep(values, name))
 
     def _show_refusal(self, card: Markup) -> Updates:
         return {self.status: card, self.work_shown: None}
 
     def _sweep(self, values: Iterable[object], visitor: str = "") -> Sweep:
-        """Returns the sweep that `values` ask for, not begun. Raises BadInput or HistoryError."""
+        """Returns the sweep that `values` ask for, without starting it. Raises BadInput or HistoryError."""
         *axes, weights, fresh = values
         settings = {"weights": weights, "text": catalog.QUERIES, "prompt": catalog.PROMPT}
         specs = make_specs(dict(zip(self.axes, axes, strict=True)) | settings)
@@ -145,7 +145,7 @@ class SweepTab(WorkView[Sweep]):
         return Sweep(desk.runner, desk.queue, visitor, cells, stored)
 
     def _preview(self, going: Sweep | None, *values: object) -> Updates:
-        """Returns updates of the plan and, if the page shows no sweep, of the cells that Start would fill."""
+        """Returns updates of the plan. If the page shows no sweep, also of the cells that Start would fill."""
         updates: Updates = {self.plan: self._plan(*values)}
         if going is None:
             planned = result_or_error(lambda: self._sweep(values))
@@ -153,7 +153,7 @@ class SweepTab(WorkView[Sweep]):
         return updates
 
     def _plan(self, *values: object) -> str:
-        """Returns as Markdown how many cells would run, how long, and what to download."""
+        """Returns, as Markdown, how many cells would be run, how long that takes, and what has to be downloaded."""
         try:
             sweep = self._sweep(values)
         except (BadInput, HistoryError) as refused:
@@ -172,7 +172,7 @@ class SweepTab(WorkView[Sweep]):
         return "\n\n".join(lines)
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
-        """Returns updates that show the visitor's sweep, if it goes on or its end is unseen."""
+        """Returns updates that show the visitor's sweep, if it goes on or if no page has shown its end."""
         going = self.work_of(request, visitor)
         if not isinstance(going, Sweep) or (going.ended and going.delivered):
             return {self.work_shown: None}
@@ -247,9 +247,9 @@ def _heat(cell: GridRun) -> HeatCell:
 
 
 def map_text(cell: GridRun) -> tuple[str, float | None]:
-    """Returns a cell's text in the heat map and the speed-up for its colour: ("1.44×", 1.44).
+    """Returns a cell's text in the heat map, and the speed-up that sets its colour: ("1.44×", 1.44).
 
-    The speed-up is None, for no colour, unless the verdict is 'faster' or 'slower'.
+    The speed-up is None (no colour) unless the verdict is 'faster' or 'slower'.
     """
     if cell.result is None:
         return ("refused" if cell.refused else "·"), None
@@ -283,7 +283,7 @@ def _choices_of(preset: OptionValues) -> dict[str, list[str]]:
 
 
 def _file(cells: Sequence[GridRun], ending: str) -> str:
-    """Returns a file with the cells as a table. `ending`: ".csv" or ".json"."""
+    """Returns the path of a file with the cells as a table. `ending`: ".csv" or ".json"."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"sweep{ending}"
         write_table(path, cells)

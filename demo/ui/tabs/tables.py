@@ -1,4 +1,4 @@
-"""Tables of the page, whose cells sort by a value and show a text and a style."""
+"""Tables of the page. A cell is sorted by its value, and shows a text in a style."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -33,7 +33,7 @@ def bold(text: str) -> Cell:
 
 
 def make_table(elem_id: str, label: str, max_height: int = 640, **more: Any) -> gr.Dataframe:
-    """Returns a read-only table, hidden until `update` fills it."""
+    """Returns a read-only table that is hidden until `update` fills it."""
     return gr.Dataframe(
         elem_id=elem_id,
         label=label,
@@ -48,7 +48,7 @@ def make_table(elem_id: str, label: str, max_height: int = 640, **more: Any) -> 
 def update(rows: Iterable[Mapping[str, object]]) -> object:
     """Returns an update that fills a table, or hides it if there are no rows.
 
-    A row maps the titles of the columns, the same in each row, to values or `Cell`s.
+    A row has values or `Cell`s by column title. The titles are the same in each row.
     """
     lines = list(rows)
     cells = [list(map(_cell, line.values())) for line in lines]
@@ -68,7 +68,7 @@ def _cell(value: object) -> Cell:
 
 
 def plot(figure: object) -> object:
-    """Returns an update that shows a figure, or hides the plot for None."""
+    """Returns an update that shows a figure; None hides the plot."""
     return gr.update(value=figure, visible=figure is not None)
 
 
@@ -84,7 +84,7 @@ def verdict_cell(report: Report | None, value: object, text: str) -> Cell:
 
 
 def latency_cells(result: RunResult | None) -> dict[str, Cell]:
-    """Returns the cells with a run's latencies, by title."""
+    """Returns the cells with a run's latencies, by column title."""
     seconds = result.latencies if result is not None else {}
     return {
         "Eager, ms": milliseconds_cell(seconds.get("eager")),
@@ -101,5 +101,5 @@ def milliseconds_cell(seconds: float | None, unknown: str = UNKNOWN) -> Cell:
 
 
 def status_line(sentence: str) -> str:
-    """Returns a sentence as HTML that screen readers read out at once; '' for ''."""
+    """Returns a sentence as HTML that screen readers read out immediately; '' for ''."""
     return f'<p role="status">{escape(sentence)}</p>' if sentence else ""

@@ -1,6 +1,6 @@
-"""Renders HTML from the Jinja templates of this folder.
+"""Renders HTML from the Jinja templates in this folder.
 
-A template escapes plain text, but not `Markup`. In templates `fmt` and `naming` are the Python modules.
+Plain text is escaped in a template, `Markup` is not. In templates, `fmt` and `naming` are the Python modules.
 """
 
 import re
@@ -33,7 +33,7 @@ _environment.globals |= {"fmt": fmt, "naming": naming}
 
 
 def render(macro: str, /, *values: object, **named: object) -> Markup:
-    """Returns the HTML of a macro called with these values. The macro "results.card" is `card` of results.html."""
+    """Returns the HTML of a macro called with these values. "results.card" is the macro `card` in results.html."""
     file, _, name = macro.partition(".")
     html: Markup = getattr(_environment.get_template(f"{file}.html").module, name)(*values, **named)
     return html.replace(" %", "\N{NO-BREAK SPACE}%")

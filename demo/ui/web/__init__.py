@@ -1,1 +1,1 @@
-"""A guard against requests of other sites, and work-arounds for gradio."""
+"""A guard against requests from other sites, and work-arounds for gradio."""

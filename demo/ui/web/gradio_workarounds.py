@@ -1,6 +1,6 @@
 """Work-arounds for faults of gradio 6.31 that have no issue upstream.
 
-If gradio mends one of these faults, `tests/ui/web/test_gradio_workarounds.py` fails. More work-arounds are in `look/`:
+If gradio fixes one of these faults, `tests/ui/web/test_gradio_workarounds.py` fails. More work-arounds are in `look/`:
 `events.js` (downloads, gradio issue 9230), `form.js` (the Tab key), `theme.py` (semi-bold letters), and
 `figure_names.js` (names of thumbnails; of figures, plotly.js issue 6920).
 """
@@ -39,7 +39,7 @@ POLL_SECONDS = 0.05
 
 
 def prepare(page: gr.Blocks) -> None:
-    """Changes what gradio does before and between the calls of `page`. Call it before the page is launched."""
+    """Changes what gradio does before, during and between the calls of `page`. Call it before the page is launched."""
     # else gradio requests its own page at the start, which a busy machine answers later than gradio allows
     gradio.networking.url_ok = lambda url: True
     queue: Any = page._queue
@@ -58,10 +58,11 @@ NO_ADDRESS = f"This server fetches nothing from an address. {NOT_UPLOADED}"
 
 
 def refuse_addresses() -> None:
-    """Makes gradio fetch no address that a visitor names, in a path of this server or as the path of a picture.
+    """Keeps gradio from fetching an address that a visitor names, in a path of this server or as a picture's path.
 
-    gradio fetches whatever it holds for public, which a metadata server of a cloud may be, and without a limit. Also
-    removes the headers by which gradio lets scripts of other sites read its answers, unless this is a Space.
+    gradio fetches every address that it considers public, without a limit of size. Such an address may be a cloud's
+    metadata server. Unless this is a Space, the headers by which scripts of other sites may read gradio's answers are
+    removed, too.
     """
 
     async def refuse_stream(*_: object, **__: object) -> NoReturn:
@@ -96,24 +97,24 @@ MessageQueue = asyncio.Queue[EventMessage]
 
 
 class Messages(dict[str, MessageQueue]):
-    """Maps a session to its queue of messages. One that was removed has a queue that nobody reads."""
+    """The queue of messages of each session. A session that was removed gets a queue that nobody reads."""
 
     def __missing__(self, session: str) -> MessageQueue:
         return asyncio.Queue()
 
     def __delitem__(self, session: str) -> None:
-        """Does nothing: gradio deletes a session's messages when a stream breaks off, but the page may be open."""
+        """Does nothing: gradio deletes a session's messages when its stream breaks off, but its page may be open."""
 
     def is_read(self, session: str) -> bool:
-        """Returns whether a stream waits for messages of the session, or has taken the last one."""
+        """Returns whether somebody reads the session: a stream waits for its messages, or has taken the last one."""
         messages: Any = self.get(session)
         return messages is not None and (messages.empty() or bool(messages._getters))
 
 
 class Queue(gradio.queueing.Queue):
-    """gradio's queue, but it goes on after an error, and forgets sessions first that nobody reads.
+    """gradio's queue, but an error does not end it, and sessions that nobody reads are removed first.
 
-    The calls of a page whose stream of messages breaks off go on if a new stream opens soon.
+    If a page's stream of messages breaks off, the calls of the page go on if it opens a new stream soon.
     """
 
     clients: dict[str, object]
@@ -122,7 +123,7 @@ class Queue(gradio.queueing.Queue):
     async def push(
         self, body: PredictBodyInternal, request: Request, username: str | None
     ) -> tuple[bool, Any, Literal["success", "error", "queue_full", "validator_error"]]:
-        """Adds an event to the queue. Removes unread sessions first, if there are too many."""
+        """Adds an event to the queue. If there are too many sessions, an unread session is removed before."""
         client = (request.client and request.client.host, request.headers.get("x-forwarded-for"))
         messages: Any = self.pending_messages_per_session
         self.clients = {session: client for session, client in self.clients.items() if session in messages}
@@ -138,7 +139,7 @@ class Queue(gradio.queueing.Queue):
         return pushed
 
     async def _remove(self, session: str) -> None:
-        """Forgets a session, its calls and its state."""
+        """Removes a session, its calls and its state."""
         self.clients.pop(session, None)
         self.pending_messages_per_session.pop(session, None)
         self.pending_event_ids_session.pop(session, None)
@@ -163,7 +164,7 @@ class Queue(gradio.queueing.Queue):
             await asyncio.sleep(POLL_SECONDS)
 
     def _cancel_asyncio_tasks(self) -> None:
-        """Does nothing: gradio calls it when the queue ends, but what is being answered goes on."""
+        """Does nothing: gradio calls it when the queue ends, but calls in progress should go on."""
 
     async def clean_events(self, *, session_hash: str | None = None, event_id: str | None = None) -> None:
         if session_hash is None:
@@ -186,16 +187,16 @@ class Queue(gradio.queueing.Queue):
 
 
 class Blocks(gr.Blocks):
-    """gradio's `Blocks`, but a call that fails is answered with a sentence, without a traceback."""
+    """gradio's `Blocks`, but a call that fails is answered with a sentence instead of a traceback."""
 
     def get_config_file(self) -> BlocksConfigDict:
-        """Returns gradio's configuration of the page, without two things that cost every open page.
+        """Returns gradio's configuration of the page, without two features that are costly for every open page.
 
         - The connection that each tab keeps open. A browser has six connections to a server, so the seventh tab would
-          stay blank. The server takes the end of this connection as the end of the session. Without it a session's
-          state goes when newer ones need its place.
-        - The timers of a part that waits for an answer, hidden ones too. Three of them asked for 180 frames a second on
-          a page at rest, which took a tenth of a core from the timed model.
+          stay blank. gradio's server ends a session when this connection ends. Without it, a session's state is dropped
+          when newer sessions need its place.
+        - The timers of components that wait for an answer, even of hidden ones. Three of them asked for 180 frames a
+          second on an idle page, which took a tenth of a core from the timed model.
         """
         config: Any = super().get_config_file()
         events = [event | {"show_progress_on": []} for event in config["dependencies"]]
@@ -231,9 +232,10 @@ TYPES = {"string": str, "boolean": bool, "number": int | float, "integer": int, 
 
 
 def fitting_value(block: Any, value: object) -> object:
-    """Returns a field's value, or for null, which a browser sends for a field that is not drawn yet, the first one.
+    """Returns `value`, the value of a field. For null it returns the field's first value.
 
-    Raises BadInput for a value of another type than the field's. gradio would hand it to the handler.
+    A browser sends null for a field that is not drawn yet. Raises BadInput for a value whose type is not the field's;
+    gradio would pass it to the handler.
     """
     if block.stateful or isinstance(block, Api):  # the server's own value; the API checks its values itself
         return value
@@ -255,7 +257,7 @@ def fitting_value(block: Any, value: object) -> object:
 
 
 def check_pressed_cell(data: object) -> None:
-    """Raises BadInput if `data` is not what a browser sends for a pressed cell of a table."""
+    """Raises BadInput if `data` is not what a browser sends when a cell of a table is pressed."""
     cell = data if isinstance(data, dict) else {}
     place, row = cell.get("index"), cell.get("row_value")
     fits = isinstance(place, list) and len(place) == 2 and all(type(number) is int and number >= 0 for number in place)
@@ -265,7 +267,10 @@ def check_pressed_cell(data: object) -> None:
 
 @contextlib.contextmanager
 def errors_as_sentences() -> Iterator[None]:
-    """Turns an exception into a gr.Error. Keeps the text of BadInput and HistoryError; other texts are only logged."""
+    """Turns an exception in the `with` block into a gr.Error.
+
+    It has the text of a BadInput or HistoryError. The text of any other exception is only logged.
+    """
     try:
         yield
     except gr.Error as error:  # gradio's own, such as a value that a list does not offer

@@ -1,10 +1,11 @@
 """Checks each request before gradio reads it.
 
-Refused: routes of gradio that nobody needs; other host names (DNS rebinding); requests of another site's page, and its
-frames; bodies that are too long or too intricate; events that the page does not have.
+Refused: gradio's routes that nobody needs; other host names (DNS rebinding); requests that the page of another site
+sends, and showing this page in its frames; bodies that are too long or have too many parts; events that the page does
+not have.
 
-Not covered: a Hugging Face Space answers under any name and to any site's page. Programs other than browsers can send
-any header. Too many requests: put a proxy in front.
+Not covered: a Hugging Face Space answers under any name, and to the page of any site. Programs other than browsers can
+send any header. Too many requests: put a proxy in front.
 """
 
 import contextlib
@@ -80,7 +81,7 @@ class Guard:
     """ASGI middleware that answers a refused or failed request with JSON: {"detail": "A sentence."}."""
 
     def __init__(self, app: ASGIApp, page: Blocks, names: tuple[str, ...] = ()) -> None:
-        """`names` are this server's host names, besides `localhost` and its IP addresses."""
+        """`names`: host names of this server, in addition to `localhost` and its IP addresses."""
         self._app = app
         self._page = page
         self._names = names
@@ -130,7 +131,7 @@ class Guard:
             await JSONResponse({"detail": refusal.detail}, refusal.status_code)(scope, receive, answer)
 
     def _refuse_other_sites(self, scope: Scope, path: str) -> None:
-        """Raises Refusal if a request names another host, or if another site's page sends it."""
+        """Raises Refusal if the request names another host, or if the page of another site sent it."""
         if limits.on_space():
             return
         headers = Headers(scope=scope)
@@ -157,7 +158,7 @@ class Guard:
             )
 
     def _refuse_private_endpoint(self, path: str) -> None:
-        """Raises Refusal for a call of an event of the page, or of nothing: such a call would skip the checks below."""
+        """Raises Refusal if the request calls an endpoint that is not public: it would skip the checks of an event."""
         if called := re.match(rf"{API}/call/(?:v2/)?([^/]+)", path):
             names = [str(event.api_name) for event in self._page.fns.values() if event.api_visibility == "public"]
             if called[1] not in names:
@@ -165,7 +166,7 @@ class Guard:
                 raise Refusal(404, f"There is no endpoint {called[1][:80]!r}. There are {known}.")
 
     def _as_gradio_needs_it(self, scope: Scope, path: str) -> Scope:
-        """Returns the request's scope with what gradio would take wrongly changed."""
+        """Returns the request's scope, with changes to headers, path and query that gradio would otherwise misread."""
         # of gradio's own second server, which is not used; anybody may send it
         headers = [pair for pair in scope["headers"] if pair[0] != b"x-gradio-server"]
         scope = {**scope, "headers": headers}
@@ -177,7 +178,7 @@ class Guard:
         return scope
 
     async def _checked(self, scope: Scope, path: str, receive: Receive) -> Receive:
-        """Returns what gradio reads the body from. Raises Refusal for one that is too long or does not fit."""
+        """Returns the function from which gradio reads the body. Raises Refusal if the body is too long or invalid."""
         if scope["method"] in ("GET", "HEAD"):
             return receive
         if path == UPLOAD:
@@ -206,7 +207,7 @@ class Guard:
         return read
 
     def _event(self, body: bytes, path: str) -> bytes:
-        """Returns the body of an event with the fields that pages send. Raises Refusal if there is no such event."""
+        """Returns an event's body with only the fields that pages send. Raises Refusal if there is no such event."""
         try:
             fields = json.loads(body)
         except (ValueError, RecursionError):
@@ -222,7 +223,7 @@ class Guard:
 
 
 async def _read(receive: Receive, most: int) -> bytes:
-    """Returns the whole body. Raises Refusal if it is longer than `most` bytes."""
+    """Returns the whole body of a request. Raises Refusal if it is longer than `most` bytes."""
     body = bytearray()
     while True:
         message = await receive()
@@ -240,7 +241,7 @@ def _refuse_long(size: int, most: int) -> None:
 
 
 def _refusal(error: Exception, scope: Scope) -> Refusal:
-    """Returns the answer to an error, and logs a line for one that gradio did not expect."""
+    """Returns the answer to an error. If the error is not a Refusal, it is logged in one line."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, ClientDisconnect):
@@ -254,7 +255,7 @@ def _refusal(error: Exception, scope: Scope) -> Refusal:
 
 
 def path_below_root(scope: Scope) -> str:
-    """Returns the request's path without the root path of a proxy."""
+    """Returns the path of the request without the root path of a proxy."""
     path, root = str(scope["path"]), str(scope.get("root_path", "")).rstrip("/")
     return (path[len(root) :] or "/") if root and f"{path}/".startswith(f"{root}/") else path
 

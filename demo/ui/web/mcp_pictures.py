@@ -1,7 +1,7 @@
 """The pictures of MCP tools: a data URL, or a file that was uploaded to this server.
 
-gradio would fetch an address for a tool. The schema of a tool lets no argument be an object, by which gradio would read
-any file of this machine.
+gradio itself would fetch a picture's address for a tool. The schema of a tool does not allow an object as an argument,
+because gradio could be made to read any file of this machine by an object.
 """
 
 from pathlib import Path
@@ -20,11 +20,11 @@ WANTED = (
 
 
 def install() -> None:
-    """Replaces gradio's MCP server. Call it before a launch with `mcp_server`."""
+    """Replaces gradio's MCP server by the one below. Call it before a launch with `mcp_server`."""
     import gradio.mcp  # needs the package `mcp`
 
     class Server(gradio.mcp.GradioMCPServer):
-        """gradio's, but it takes pictures as `WANTED` says, and no other files."""
+        """gradio's MCP server, but a picture must be what `WANTED` says, and other files are not accepted."""
 
         @property
         def _file_data_tool_description(self) -> str:
@@ -48,7 +48,7 @@ def install() -> None:
 
 
 def upload_value(value: str) -> object:
-    """Returns a data URL unchanged, and an uploaded file, by path or address, as gradio describes it.
+    """Returns a data URL unchanged. For the path or address of an uploaded file, returns gradio's description of it.
 
     Raises ValueError for anything else.
     """

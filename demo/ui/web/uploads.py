@@ -1,6 +1,6 @@
-"""Bounds on uploads, and the removal of old ones.
+"""Limits uploads, and removes old ones.
 
-gradio keeps uploaded pictures in one folder. It keeps those of an upload that breaks off for ever, and holds form
+gradio keeps uploaded pictures in one folder. It never removes the files of an upload that breaks off, and holds form
 fields without a file name in memory.
 """
 
@@ -26,7 +26,7 @@ UPLOAD_FIELD = "files"
 
 
 class UploadParser(gradio.route_utils.GradioMultiPartParser):
-    """gradio's parser, but it takes a few files only, no other form field, and leaves nothing of a failed upload."""
+    """gradio's parser, but it accepts only a few files and no other form field, and a failed upload leaves no files."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **(named | {"max_files": MOST_FILES}))
@@ -53,7 +53,7 @@ def bound_uploads() -> None:
 
 @contextlib.asynccontextmanager
 async def removing_old(app: gradio.routes.App) -> AsyncIterator[None]:
-    """Removes old uploads each hour while the server runs: the lifespan of `app`, gradio's server."""
+    """Removes old uploads each hour while the server runs. It is the lifespan context of `app`, gradio's server."""
     sweeping = asyncio.create_task(_remove_each_hour(app))
     try:
         yield
@@ -70,9 +70,9 @@ async def _remove_each_hour(app: gradio.routes.App) -> None:
 
 
 def remove_old(folder: Path, kept: set[str], now: float) -> None:
-    """Removes the files of gradio's folder that are a day old, and those of unfinished uploads after an hour.
+    """Removes files in gradio's folder that are a day old, and files of unfinished uploads after an hour.
 
-    `kept` are pictures that the page itself shows.
+    `kept`: pictures that the page itself shows. They stay.
     """
     for file in folder.rglob("*"):
         most = HOUR if file.parent == folder and file.name.startswith("tmp") else DAY
