@@ -1,28 +1,22 @@
 """Groups of cells of the evidence on a GPU: a process for a checkpoint and a batch size, with all modes and one eager.
 
-1. The processes are forked after torch and transformers have been imported. Random weights are made on the GPU.
-2. Compiling needs a core, so the groups of a wave load and compile side by side, up to the first call of the compiled
-   code. On the GPU they take turns. Mode reduce-overhead finds the kernels that mode default has just compiled.
-3. Timing needs a quiet machine, so the groups that are ready are then timed one after another, in blocks of eager, each
-   mode, each mode backwards, eager. One eager serves all modes. The waiting groups hold their weights on the GPU, and a
-   result counts them as other processes there.
-4. Text models and mode max-autotune, which times kernels to choose among them, run as usual, alone in their turn.
+- A group loads and compiles up to the first call of the compiled code. Random weights are made on the GPU. Mode
+  reduce-overhead finds the kernels that mode default has just compiled.
+- It is then timed in blocks of eager, each mode, each mode backwards, eager. One eager serves all modes.
+- Text models and mode max-autotune, which times kernels to choose among them, run as usual, alone in their turn.
+
+`tools.gpu_wave` starts the processes.
 """
 
 import contextlib
 import copy
-import ctypes
 import dataclasses
 import functools
-import json
 import logging
 import os
-import select
-import signal
-import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,11 +26,9 @@ from unittest import mock
 from demo.backend import (  # first: it sets what the libraries read when they are imported
     compilation,
     compile_model,
-    error_text,
 )
 
 import torch  # isort: skip
-from PIL import Image
 from torch._dynamo import utils as dynamo
 from torch._inductor.output_code import CompiledFxGraph
 
@@ -44,27 +36,18 @@ from demo.backend import failures, models, profiling, timing
 from demo.backend.messages import Events, WorkerJob
 from demo.backend.run_steps import Run
 from demo.backend.workload import Variant, Workload
-from demo.core import format as fmt
-from demo.core.caveat import note
 from demo.core.options import TEXT_GENERATION, RunSpec
-from demo.core.result import Failure, RunResult, Status
-from demo.core.result_json import to_json
+from demo.core.result import RunResult
 from tools import gpu_turns
 
-READY_SECONDS = 150.0
-"""Limit of a group's compile ahead."""
 TURN_SECONDS = 60.0
 ALONE_SECONDS = 180.0
 CPU_SECONDS = 240.0
 """Limits of a group's turn, by `Group.turn_seconds`."""
-TURN_GUESS = 5.0
-"""Guessed seconds of a turn, by which the compile ahead ends early enough for what is ready to be timed."""
 PLAN = timing.Plan(precision=0.02, min_seconds=0.25, max_seconds=0.8, longest_seconds=1.2)
 """When the timing of one mode ends. A group with two modes has twice these seconds."""
 DEVICE_SECONDS = 0.2
 """Limit for the GPU's own clock, which `demo.backend.profiling` would read for a second."""
-DIE_WITH_PARENT = 1
-"""Linux's PR_SET_PDEATHSIG."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +87,7 @@ def _stop(*_: Any) -> None:
     raise _NotYet
 
 
-def _job(spec: RunSpec, image: Path) -> WorkerJob:
+def worker_job(spec: RunSpec, image: Path) -> WorkerJob:
     started_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return WorkerJob(spec, str(image), id=uuid.uuid4().hex[:12], started_at=started_at)
 
@@ -120,7 +103,7 @@ class ModeRun(Run):
     """The run of one mode of a group. Its failure leaves the other modes alone."""
 
     def __init__(self, spec: RunSpec, image: Path) -> None:
-        super().__init__(_job(spec, image), Events(open(os.devnull, "w")))
+        super().__init__(worker_job(spec, image), Events(open(os.devnull, "w")))
         self.ahead: Any = None
         """The model under torch.compile, compiled up to its first call."""
         self.samples: timing.Samples | None = None
@@ -328,190 +311,3 @@ def time_modes(
                 return samples
             if (samples[0].blocks - 1) % samples[0].blocks_apart == 0:
                 run(eager, shared.control, shared.settling["eager"], 2 * half)
-
-
-# The process of a group
-
-
-def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:
-    """Lives as the forked process: gets ready, waits for its turn, answers."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.setsid()
-    log = os.open(noise, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-
-    def tell(message: dict[str, Any]) -> None:
-        data = memoryview((json.dumps(message, allow_nan=False) + "\n").encode())
-        while data:
-            data = data[os.write(up, data) :]
-
-    try:
-        Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
-        threads = torch._inductor.config.compile_threads
-        torch._inductor.config.compile_threads = 1  # the groups share the cores already
-        modes = None if group.alone else Modes(group, image)
-        if modes is not None:
-            modes.get_ready()
-        tell({"ready": True})
-        turn = os.read(down, 1)
-        if not turn:
-            return
-        started = time.monotonic()
-        if modes is not None:
-            results = modes.measure()
-        else:  # it compiles in its turn, while the others wait
-            torch._inductor.config.compile_threads = threads
-            results = [Alone(_job(spec, image), Events(open(os.devnull, "w"))).execute() for spec in group.specs]
-        tell({"results": [_sent(result, started, turn[0]) for result in results]})
-    except BaseException as error:
-        traceback.print_exc()
-        with contextlib.suppress(OSError):
-            tell({"error": error_text.first_line(error)})
-    finally:
-        os._exit(0)
-
-
-def _sent(result: RunResult, started: float, waiting: int) -> dict[str, Any]:
-    """Returns the result as JSON.
-
-    The groups that wait for their turn hold the GPU's memory and compute nothing: a warning of neighbours says so.
-    """
-    if waiting:
-        groups = f"Up to {waiting} of them were processes of this script that waited for their turn."
-        told = (note(f"{caveat} {groups}") if caveat.key == "gpu_others" else caveat for caveat in result.caveats)
-        result = dataclasses.replace(result, caveats=tuple(told))
-    return to_json(dataclasses.replace(result, elapsed_seconds=round(time.monotonic() - started, 3)))
-
-
-def end_with(parent: int) -> None:
-    """Asks Linux to kill this process when its parent ends, however that ends."""
-    ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-class Child:
-    """The forked process of a group, seen from the script."""
-
-    open: list["Child"] = []  # noqa: RUF012
-
-    def __init__(self, group: Group, image: Path, noise: Path) -> None:
-        self.group = group
-        self.ready = self.ended = self._closed = False
-        self.reading, up = os.pipe()
-        down, self._writing = os.pipe()
-        parent = os.getpid()
-        self.open.append(self)
-        self.pid = os.fork()
-        if self.pid == 0:
-            end_with(parent)
-            for other in self.open:  # a pipe ends when its last writer is gone: no group may hold another's ends
-                os.close(other.reading)
-                os.close(other._writing)
-            _life(group, image, noise, up, down)
-        os.close(up)
-        os.close(down)
-        self._said = b""
-        self.answer: dict[str, Any] | None = None
-
-    def listen(self) -> None:
-        """Reads what the process has sent. Call it when `reading` has something."""
-        said = os.read(self.reading, 1 << 20)
-        if not said:
-            self.ended = True
-            return
-        *lines, self._said = (self._said + said).split(b"\n")
-        for line in lines:
-            message = json.loads(line)
-            if "ready" in message:
-                self.ready = True
-            else:
-                self.answer, self.ended = message, True
-
-    def go(self, waiting: int) -> None:
-        """Begins its turn; `waiting` groups wait meanwhile."""
-        with contextlib.suppress(OSError):
-            os.write(self._writing, bytes([min(waiting, 255)]))
-
-    def stop(self, seconds: float) -> None:
-        """Ends the wait for it after `seconds`, its limit."""
-        self.answer, self.ended = self.answer or {"timed_out": seconds}, True
-
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        for group in (os.killpg, os.kill):  # a child that had no time to call setsid is no group yet
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                group(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-        os.close(self.reading)
-        os.close(self._writing)
-        self.open.remove(self)
-
-
-def run_wave(
-    groups: Sequence[Group], image: Path, noise: Path, left: Callable[[], float] = lambda: float("inf")
-) -> Iterator[dict[str, Any]]:
-    """Compiles the groups side by side, times those that are ready one after another, and yields a record of each cell.
-
-    `left` returns the seconds that are left of the call: the compile ahead leaves enough of them for the turns. A group
-    that is not ready in time is stopped. If the call's time was the reason, it yields nothing, and is tried again.
-    """
-    children = [Child(group, image, noise) for group in groups]
-    begun = now()
-    try:
-        limit = min(READY_SECONDS, left() - TURN_GUESS * len(groups))
-        while busy := [child for child in children if not child.ready and not child.ended]:
-            if now() - begun > limit:
-                for child in busy:
-                    child.stop(READY_SECONDS)
-                break
-            listen(busy, 0.2)
-        if limit < READY_SECONDS:
-            children = [child for child in children if child.ready or "timed_out" not in (child.answer or {})]
-        for place, child in enumerate(children, start=1):
-            if not child.ended:
-                child.go(sum(not other.ended for other in children[place:]))
-                end = now() + child.group.turn_seconds
-                while not child.ended:
-                    listen([child], 0.2)
-                    if now() > end:
-                        child.stop(child.group.turn_seconds)
-            child.close()
-            yield from records(child.group, child.answer)
-    finally:
-        for child in list(Child.open):
-            child.close()
-
-
-def now() -> float:
-    return time.monotonic()
-
-
-def listen(children: Sequence[Child], seconds: float) -> None:
-    """Waits until one of the children says something, for `seconds` at most, and reads it."""
-    by_pipe = {child.reading: child for child in children}
-    for pipe in select.select(list(by_pipe), [], [], seconds)[0]:
-        by_pipe[pipe].listen()
-
-
-def records(group: Group, answer: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Returns the records of a group's cells. Without an answer each becomes a result that says so."""
-    if answer is not None and "results" in answer:
-        results = answer["results"]
-    else:
-        status: Status = "crashed"
-        message = "The process of this cell ended without an answer."
-        if answer is not None and "timed_out" in answer:
-            status, message = "timed_out", f"It was stopped after {fmt.duration(answer['timed_out'])}, its limit here."
-        elif answer is not None:
-            status, message = "failed", f"The cell failed: {answer['error']}"
-        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        failure = Failure("start", message, "See noise.txt.")
-        results = [to_json(RunResult(uuid.uuid4().hex[:12], at, status, spec, failure=failure)) for spec in group.specs]
-    return [
-        {"key": group.key(spec), "step": group.step, "result": result}
-        for spec, result in zip(group.specs, results, strict=True)
-    ]

@@ -68,7 +68,8 @@ from demo.present.report import Report
 from demo.store.published import current_commit
 from demo.sweep.grid import PICTURE
 from tools.evidence_tables import Book, result_of, write_tables
-from tools.gpu_cells import TURN_GUESS, Group, end_with, run_wave
+from tools.gpu_cells import Group
+from tools.gpu_wave import TURN_GUESS, end_with, run_wave
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDES = tuple(checkpoint.id for checkpoint in catalog.PUBLISHED)

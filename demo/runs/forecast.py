@@ -14,13 +14,14 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 
 from ..core import cores, format as fmt
 from ..core.catalog import Checkpoint, find
 from ..core.cores import Crowd
 from ..core.machine import HostInfo
+from ..core.measurement import Compilation
 from ..core.options import PUBLISHED_CALLS, TEXT_GENERATION, OptionValues, RunSpec
 from ..core.result import RunResult
 
@@ -38,7 +39,7 @@ COMPILE_UNITS = {
     "shapes-vit": 4.5,
     "shapes-segformer": 10.0,
     "shapes-rtdetr": 25.0,
-    "shapes-gemma": 25.0,
+    "shapes-gemma": 17.0,
     "google/vit-base-patch16-224": 6.0,
     "microsoft/beit-base-patch16-224-pt22k-ft22k": 9.0,
     "microsoft/resnet-50": 6.0,
@@ -47,7 +48,8 @@ COMPILE_UNITS = {
 OTHER_COMPILE_UNITS = 10.0
 """Guessed time of a first call from nothing, in units of `HostInfo.compiler_seconds`, by checkpoint.
 
-From `benchmarks/results/ways.md`, without the instruction probe; the language model's from a run of its own."""
+From `benchmarks/results/ways.md`, without the instruction probe. The language model took 11.5 and 25 units on two
+machines."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
 """Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
 FLOAT64_CALLS, FLOAT64_OPERATIONS_A_SECOND = 6, 0.25e12
@@ -152,32 +154,41 @@ def _same_code(one: RunSpec, other: RunSpec) -> bool:
 
 
 def _parts_of(spec: RunSpec, runs: Sequence[RunResult]) -> _Parts:
-    """Returns the median of each part over `runs`.
+    """Returns the medians of the parts of those runs that began with the compile cache of the next run, if any did.
 
-    The first call is one that finds the compile cache as the next run will find it.
+    Else of all runs: with the first call that they know of such a cache, and a second process if that call compiles.
     """
-    warm = [cost.warm.model_seconds for run in runs if (cost := run.compilation) is not None and cost.warm is not None]
-    parts = list(map(_measured_parts, runs))
-    again = statistics.median(part.again for part in parts)
-    first_call = statistics.median(part.first_call for part in parts)
-    if spec.cached and spec.cache == "keep" and warm:  # they filled the cache
-        first_call, again = statistics.median(warm), 0.0
-    elif compiled := [part for part, run in zip(parts, runs, strict=True) if run.compilation and run.compilation.cold]:
-        first_call = statistics.median(part.first_call for part in compiled)
-        again = statistics.median(part.again for part in compiled)
-    around, timing = (
-        statistics.median(values) for values in zip(*((part.around, part.timing) for part in parts), strict=True)
-    )
-    return _Parts(around, first_call, timing, again)
+    costs = [run.compilation for run in runs if run.compilation is not None]
+    kept = spec.cached and spec.cache == "keep" and any(cost.warm is not None for cost in costs)  # they filled it
+    alike = [run for run in runs if (cost := run.compilation) is not None and _began_with(cost, filled=kept)]
+    parts = list(map(_measured_parts, alike or runs))
+    median = _Parts(*(statistics.median(getattr(part, field.name) for part in parts) for field in fields(_Parts)))
+    if alike:
+        return median
+    known = [cost.warm if kept else cost.cold for cost in costs]
+    seconds = [cost.model_seconds for cost in known if cost is not None]
+    first_call = statistics.median(seconds) if seconds else median.first_call
+    again = 0.0 if kept else statistics.median(map(_second_process, runs))
+    return dataclasses.replace(median, first_call=first_call, again=again)
+
+
+def _began_with(cost: Compilation, filled: bool) -> bool:
+    return not cost.partly and (cost.cache == "warm") == filled
+
+
+def _second_process(run: RunResult) -> float:
+    """Returns the seconds of a process that times a first call with a filled compile cache; 0 if they are not known."""
+    if run.compilation is None or run.compilation.warm is None:
+        return 0.0
+    start = run.start_up.import_seconds + run.start_up.load_seconds if run.start_up is not None else 0.0
+    return start + run.compilation.warm.first_call_seconds
 
 
 def _measured_parts(run: RunResult) -> _Parts:
-    cost, start = run.compilation, run.start_up
+    cost = run.compilation
     own = min(cost.first_call_seconds, run.elapsed_seconds) if cost is not None else 0.0
-    again = 0.0
-    if cost is not None and cost.warm is not None and not cost.warm.run_id and cost.cache != "warm":
-        again = cost.warm.first_call_seconds
-        again += start.import_seconds + start.load_seconds if start is not None else 0.0
+    had_second = cost is not None and cost.warm is not None and not cost.warm.run_id and cost.cache != "warm"
+    again = _second_process(run) if had_second else 0.0
     timing = run.timing_seconds or 0.0
     return _Parts(max(0.0, run.elapsed_seconds - own - again - timing), own, timing, again)
 

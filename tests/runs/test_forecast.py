@@ -63,6 +63,29 @@ def test_the_next_run_has_the_first_call_of_its_cache(
     assert forecast == Forecast(seconds, 1, "batch_size" not in changes, compiles, crowd.factor)
 
 
+SECOND_RUN = dataclasses.replace(
+    FIRST_RUN,
+    compilation=Compilation(2.0, "warm", 1, cold=CompileCost(20.0, {}, "first"), warm=CompileCost(2.0, {})),
+    elapsed_seconds=16.0,
+)
+"""Of a run over the cache that the first one filled: no second process, and the cold first call is the first run's."""
+
+
+@pytest.mark.parametrize(
+    ("cache", "earlier", "seconds", "compiles"),
+    [
+        ("empty", [SECOND_RUN] * 4 + [FIRST_RUN], 40.0, 20.0),
+        ("empty", [SECOND_RUN], 10 + 20 + 4 + (3 + 1 + 2), 20.0),
+        ("keep", [FIRST_RUN, FIRST_RUN, dataclasses.replace(SECOND_RUN, elapsed_seconds=15.0)], 15.0, 2.0),
+    ],
+)
+def test_only_runs_that_began_with_the_same_cache_tell(
+    cache: str, earlier: list[RunResult], seconds: float, compiles: float
+) -> None:
+    forecast = forecast_run(dataclasses.replace(CPU_SPEC, cache=cache), None, earlier)
+    assert (forecast.seconds, forecast.compile_seconds) == (seconds, compiles)
+
+
 def test_a_forecast_ignores_disturbed_runs_beside_a_quiet_run() -> None:
     busy = tuple(HostSample(at_seconds=at, foreign_cpu=0.9) for at in (0.0, 1.0))
     disturbed = dataclasses.replace(FIRST_RUN, elapsed_seconds=400.0, machine_states=busy)

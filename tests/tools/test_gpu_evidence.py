@@ -22,7 +22,7 @@ from demo.backend import timing
 from demo.core.options import RunSpec
 from demo.core.result_json import to_json
 from demo.store import published
-from tools import evidence_tables, gpu_cells, gpu_evidence
+from tools import evidence_tables, gpu_cells, gpu_evidence, gpu_wave
 from tools.evidence_tables import Book
 from tools.gpu_cells import Group
 
@@ -128,12 +128,12 @@ def test_groups_are_timed_in_turns_once_all_are_ready(tmp_path, monkeypatch) -> 
                 os.write(up, json.dumps({"results": [to_json(ok_result())]}).encode() + b"\n")
         os._exit(0)
 
-    monkeypatch.setattr(gpu_cells, "_life", life)
+    monkeypatch.setattr(gpu_wave, "_life", life)
     monkeypatch.setattr(gpu_cells, "CPU_SECONDS", 1.0)
-    monkeypatch.setattr(gpu_cells, "READY_SECONDS", 1.0)
+    monkeypatch.setattr(gpu_wave, "READY_SECONDS", 1.0)
     spec = RunSpec("shapes-vit", "image-classification", device="cpu")
     groups = [Group("table 1", (spec,), number) for number in range(5)]
-    records = list(gpu_cells.run_wave(groups, gpu_evidence.PICTURE, tmp_path / "noise"))
+    records = list(gpu_wave.run_wave(groups, gpu_evidence.PICTURE, tmp_path / "noise"))
     statuses = [record["result"]["status"] for record in records]
     assert statuses == ["timed_out", "crashed", "timed_out", "ok", "ok"]
     assert "1.0 s" in records[0]["result"]["failure"]["message"]
@@ -156,17 +156,17 @@ class SimulatedChild:
         self.group, self.answer = group, None
         self.ready = self.ended = self.going = False
         names = (name for name in COMPILE_SECONDS if group.specs[0].checkpoint.startswith(name))
-        self.until = gpu_cells.now() + COMPILE_SECONDS.get(next(names, ""), 50)
+        self.until = gpu_wave.now() + COMPILE_SECONDS.get(next(names, ""), 50)
 
     def listen(self) -> None:
-        if gpu_cells.now() < self.until:
+        if gpu_wave.now() < self.until:
             return
         self.ready = True
         if self.going:
             self.answer, self.ended = {"results": [to_json(ok_result(spec=spec)) for spec in self.group.specs]}, True
 
     def go(self, waiting: int) -> None:
-        self.going, self.until = True, gpu_cells.now() + TIMED_SECONDS
+        self.going, self.until = True, gpu_wave.now() + TIMED_SECONDS
 
     def stop(self, seconds: float) -> None:
         self.answer, self.ended = {"timed_out": seconds}, True
@@ -188,7 +188,7 @@ def lease(monkeypatch) -> SimpleNamespace:
             child.listen()
 
     for name, fake in {"Child": SimulatedChild, "listen": listen, "now": lambda: clock.now}.items():
-        monkeypatch.setattr(gpu_cells, name, fake)
+        monkeypatch.setattr(gpu_wave, name, fake)
     monkeypatch.setattr(gpu_evidence, "usable_cores", lambda: 16)
     return clock
 
@@ -240,7 +240,7 @@ def test_the_compile_cache_goes_from_call_to_call(tmp_path, monkeypatch) -> None
 
 def test_the_tables_are_made_of_the_evidence(tmp_path) -> None:
     machine = {"key": "machine", "step": "machine", "facts": {"environment": None, "at": "now", "commit": "abc"}}
-    (failed,) = gpu_cells.records(Group("table 1", (RunSpec("d", "object-detection", device="cuda"),)), None)
+    (failed,) = gpu_wave.records(Group("table 1", (RunSpec("d", "object-detection", device="cuda"),)), None)
     folder = tmp_path / "evidence"
     folder.mkdir()
     records: list[dict[str, Any]] = [machine, failed, {"key": "text", "step": "text", "result": to_json(text_result())}]

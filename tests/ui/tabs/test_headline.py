@@ -28,6 +28,7 @@ from demo.ui.tabs.headline import (
     recorded_runs,
     ruler,
 )
+from tools import record
 
 TEMPLATES = Path(__file__).parents[3] / "demo" / "ui" / "templates"
 
@@ -70,8 +71,9 @@ def test_each_model_is_introduced_by_its_own_recorded_run(monkeypatch) -> None:
     assert {model: recorded_run(model).id for model in models} == models
 
 
-def test_the_recorded_runs_can_stand_for_another_run() -> None:
-    assert recorded_runs() and all(Report(run).usable for run in recorded_runs())
+def test_each_bundled_model_and_preset_has_a_recorded_run_that_can_stand_for_another() -> None:
+    assert {dataclasses.replace(run.spec, device="auto") for run in recorded_runs()} == set(record.specs().values())
+    assert all(Report(run).usable for run in recorded_runs())
 
 
 def span(html: str, kind: str) -> tuple[float, float]:
