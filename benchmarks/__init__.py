@@ -1,1 +1,1 @@
-"""What the app costs and how far its figures can be trusted. Each file is one command: `python -m benchmarks.NAME`."""
+"""What the app costs, and how far its figures can be trusted. Each file is a command: `python -m benchmarks.NAME`."""

@@ -1,9 +1,9 @@
-"""How long the search for the best way takes, what it answers, and whether its start ladders add up.
+"""How long the search for the best way takes, what it answers, and whether the parts of its first answers add up.
 
-`shapes-vit` twice, each time without a stored run: the first search fills the compile cache, the second finds it
-filled and is the one that counts. Then ResNet-50 with random weights, within the usual budget. For the ladder a further
-process makes the same start, and is timed by a stopwatch outside it: importing, loading, and one first call over the
-filled cache or of the package.
+`shapes-vit` is searched twice, each time without a stored run. The first search fills the compile cache. The second
+finds it filled, and is the one that counts. Then ResNet-50 with random weights is searched within the usual budget. To
+check the parts of a first answer, further processes do the same: import, load, and call the model once, with the filled
+cache or the package. A stopwatch outside of the process times them.
 
 Aims on two idle cores: the second search of `shapes-vit` takes at most 90 s; that of ResNet-50 stays within its budget;
 the parts of a first answer add up to the stopwatch's time within 5 % (the median of `STARTS` starts).
@@ -36,7 +36,7 @@ LADDERS = ("default", "layers", "package")
 
 
 def search(spec: RunSpec) -> tuple[BestTable, list[tuple[Way, bool]], float]:
-    """Searches with an empty history: the table, what was left to run, and the seconds that it took."""
+    """Searches with an empty history. Returns the table, the ways still to run, and the seconds of the search."""
     with tempfile.TemporaryDirectory() as folder:
         history = History(Path(folder) / "history.sqlite3")
         runner = Runner(history)
@@ -51,7 +51,7 @@ def search(spec: RunSpec) -> tuple[BestTable, list[tuple[Way, bool]], float]:
 
 
 def starts(spec: RunSpec, package: Path | None) -> Iterator[float]:
-    """Yields the seconds, by a stopwatch, of processes that import, load, and call the model for the first time."""
+    """Yields the seconds, by a stopwatch, of new processes that import, load, and call the model for the first time."""
     files = {"input_file": str(PICTURE), "package": package and str(package)}
     job = json.dumps({"spec": codec.plain(spec), **files})
     for _ in range(STARTS):

@@ -1,7 +1,7 @@
-"""The default run with a spare worker ready: click to first timed eager call, and to the answer, cold and warm.
+"""Times the default run with a spare worker ready: from the click to the first eager call, and to the answer.
 
-Cold is a first run over an empty inductor cache (a folder of its own), warm the runs after it over the same folder.
-Limits on two CPU cores: 1.0 s to the first eager call, 20 s cold, 8 s warm.
+Cold is a first run with an empty inductor cache (in a folder of its own); warm are later runs with the same cache.
+Limits on two CPU cores: 1.0 s to the first eager call, 20 s to a cold answer, 8 s to a warm one.
 """
 
 import os
@@ -23,7 +23,7 @@ SPEC = catalog.make_spec(checkpoint="shapes-vit", task="image-classification")
 
 
 def one_run(runner: Runner, spec: RunSpec = SPEC) -> tuple[float, float, RunResult]:
-    """Returns the seconds to the first eager time that reaches the page, those to the answer, and the result."""
+    """Returns the seconds until the page gets a first eager time, the seconds until the answer, and the result."""
     wait_until_ready(runner)
     started = time.perf_counter()
     first_eager = answered = 0.0

@@ -1,8 +1,8 @@
-"""How good is the estimate of a run? Each model four times: from nothing and again, on a quiet and on a busy machine.
+"""How good is the estimate of a run? Four runs of each model: from nothing and again, on a quiet and a busy machine.
 
 The estimate is made right before the run, as the page makes it. A model's first run has an empty history and an empty
-compile cache, so its estimate is a guess. Busy: one program that never rests for each core. `--quick`: one model.
-Aim: 16 of 20 runs take between two thirds and one and a half times their estimate.
+compile cache, so its estimate is a guess. On the busy machine one program that never rests runs for each core.
+`--quick`: one model. Aim: 16 of 20 runs take between two thirds and one and a half times their estimate.
 """
 
 import argparse
@@ -31,7 +31,10 @@ WITHIN = 1.5
 
 @contextlib.contextmanager
 def busy() -> Iterator[None]:
-    """Keeps one program going for each core, none of them a child of this process: its own programs do not count."""
+    """Keeps one program running for each core.
+
+    None of them is a child of this process, because `cores` does not count this program's own processes as others.
+    """
     start = "import os; os.fork() and os._exit(0); print(os.getpid(), flush=True); os.close(1)"
     command = [sys.executable, "-c", f"{start}\nwhile True: pass"]
     programs = [int(subprocess.check_output(command)) for _ in range(os.cpu_count() or 1)]
@@ -43,7 +46,7 @@ def busy() -> Iterator[None]:
 
 
 def row(spec: RunSpec, runner: Runner, history: History, case: str) -> tuple[list[str], float]:
-    """Runs `spec`. Returns its row of the table, and how many times its estimate it took."""
+    """Runs `spec`. Returns its row of the table, and its duration divided by its estimate."""
     machine = runner.inspect()
     expected = forecast.forecast_process(spec, machine, history.all())
     assert expected is not None

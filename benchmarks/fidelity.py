@@ -1,12 +1,13 @@
-"""Our median latency over the median of a plain hand-written loop, alternated in one process.
+"""Compares our median latency with the median of a plain hand-written loop, in turns in one process.
 
 The loop is the guide's recipe: some calls to warm up, then calls in a row with a clock around each, eager and then
-compiled. Both time the same model on the same batch. Ours runs between two loops and is compared with their geometric
-mean, so a drift of the machine affects both. They differ by the app's protocol alone: interleaved blocks, the control,
-the looks at the machine. Two processes would differ by more: where the system puts the weights moved a median by up to
-a fifth on the machine of the results.
+compiled. Both time the same model on the same batch. Each of our timings lies between two loops and is compared with
+their geometric mean, so a drift of the machine affects both. The only difference is the app's protocol: blocks in
+turns, control blocks, and samples of the machine. Two processes would differ by more: on the machine of the results,
+the place of the weights in memory changed a median by up to a fifth.
 
-The bundled checkpoints, and three full-size ones with random weights. Aim: 0.98 to 1.02, as medians of 9 rounds.
+Models: the bundled checkpoints, and three full-size ones with random weights. Aim: a ratio of 0.98 to 1.02, as the
+median of 9 rounds.
 """
 
 import io
@@ -32,7 +33,7 @@ Medians = tuple[float, float]
 
 
 def by_hand(eager: Callable[[], Any], compiled: Callable[[], Any]) -> Medians:
-    """Returns the median seconds of a call, eager and compiled, by a plain loop."""
+    """Returns the median seconds of an eager and of a compiled call, as a plain loop measures them."""
     medians = []
     for call in (eager, compiled):
         for _ in range(WARMUP_CALLS):
@@ -55,7 +56,10 @@ def by_us(run: Run) -> Medians:
 
 
 def rounds(checkpoint: Checkpoint) -> list[tuple[Medians, Medians]]:
-    """Returns for each round our medians, and the geometric mean of those of the loops before and after."""
+    """Returns two pairs of medians (eager, compiled) for each round: ours, and those of the hand-written loop.
+
+    The latter are the geometric means of the loops timed just before and just after ours.
+    """
     spec = catalog.make_spec(checkpoint.id, weights="pretrained" if checkpoint.bundled else "random", device="cpu")
     run = Run(WorkerJob(spec, str(PICTURE)), Events(io.StringIO()))
     run.load()

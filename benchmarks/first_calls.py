@@ -1,15 +1,16 @@
-"""How far do equal first calls differ? A run times its first call once, so one run cannot tell.
+"""How far do first calls with equal settings differ? A run times its first call only once, so it cannot tell.
 
-Each start is a fresh process (`demo.backend.first_call`). A *cold* one has an empty compile cache, and the *warm* one
-after it the same cache, now filled. The models take turns, so that a drift of the machine affects all. Models that are
-not bundled have random weights. Inductor's instruction probe, once for a cache, does not count.
+Each start is a new process (`demo.backend.first_call`). A *cold* start has an empty compile cache; the *warm* start
+after it has the same cache, now filled. The models take turns, so that a drift of the machine affects all. Models that
+are not bundled have random weights. Inductor's instruction probe, which runs once for a cache, is not counted.
 
 The spread is the standard deviation of the logarithm of the seconds, over the starts of a model. Its root mean square
-over the models is what `ASSUMED_FIRST_CALLS` should be. Aim: that constant is at least 0.8 times the spread that is
-found here, and at most 1.6 times.
+over the models is what `ASSUMED_FIRST_CALLS` should be. Aim: that constant is 0.8 to 1.6 times the spread that is found
+here.
 
-`--keep FILE` keeps each start at once, as a line of JSON. Started again with it, the benchmark goes on from there.
-`--rounds` is the number of starts of each kind and model; `--quick` makes 2 of the first two models.
+`--keep FILE` stores each start at once, as a line of JSON. If the benchmark is started again with the file, it
+continues from there. `--rounds` is the number of starts of each kind and model; `--quick` makes 2 of the first two
+models.
 """
 
 import argparse

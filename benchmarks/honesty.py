@@ -1,17 +1,17 @@
-"""Does the 95 % interval cover the truth? The protocol on a simulated clock whose true speed-up is known.
+"""Does the 95 % interval cover the true speed-up? Runs the protocol on a simulated clock, whose speed-up is known.
 
 Each simulated run draws a machine: independent noise with a long tail, noise that is correlated from call to call, slow
-drift, or bursts of slow calls. Models have three speeds, because a slow one leaves time for few blocks. The first call
-after a switch of variant takes 13 % longer, and the second 4 %; of calls of 100 ms and more the first takes 1 % longer.
-Timing may take as long as the first compiled call of a real model of this speed. Aims:
+drift, or bursts of slow calls. Models have three speeds, because a slow model leaves time for few blocks only. The
+first call after a switch between eager and compiled takes 13 % longer, and the second 4 %; of calls of 100 ms and more,
+the first takes 1 % longer. Timing may take as long as the first compiled call of a real model of this speed. Aims:
 
-- The interval covers the truth in 93 to 97 % of runs.
-- The verdict is plainly wrong in at most 1 % of runs, also that of two runs side by side, as Compare judges them.
-- `WAYS` runs in a row are the ways of one search. All their intervals together cover the truths in at least 93 % of the
-  searches, and at most 1 % of the orders of two ways are plainly wrong. Of searches in which no way is faster than
-  eager, eager wins all but 1 %.
-- Equal variants are called 'same' in at least 94 % of runs with calls of 4 ms, 60 % with calls of 300 ms.
-- Without noise, the latencies are 0.99 to 1.01 of a steady call's.
+- The interval covers the true speed-up in 93 to 97 % of runs.
+- The verdict is clearly wrong in at most 1 % of runs, and so is the verdict on two runs that Compare puts side by side.
+- `WAYS` runs in a row stand for the ways of one search. In at least 93 % of the searches all intervals cover the true
+  speed-ups, and at most 1 % of the orders of two ways are clearly wrong. If no way is faster than eager, eager wins 99
+  % of the searches.
+- Equally fast variants are called 'same' in at least 94 % of runs with calls of 4 ms, 60 % with calls of 300 ms.
+- Without noise, the latencies are 0.99 to 1.01 times those of steady calls.
 """
 
 import math
@@ -111,7 +111,10 @@ def timed(machine: Machine, seconds: float, truth: float, seed: int) -> timing.S
 
 
 def over_steady(seconds: float) -> tuple[float, float]:
-    """Returns both latencies, each over that of a steady call, on a machine that only switches disturb."""
+    """Returns both latencies (eager, compiled), divided by those of steady calls, on a machine without noise.
+
+    Only switches between eager and compiled slow calls there.
+    """
     truth = 1.43
     estimate = timed(Machine("without noise"), seconds, truth, 0).estimate()
     assert estimate.eager_seconds is not None and estimate.compiled_seconds is not None
@@ -128,15 +131,16 @@ def one_run(machine: Machine, seconds: float, truth: float, seed: int) -> Proces
 
 
 def wrong(verdict: stats.Verdict, truth: float) -> bool:
-    """Returns whether a verdict says the opposite of the truth, 'same' of a difference, or a difference of equals."""
+    """Returns whether a verdict is clearly wrong: any but 'unsure' and the right one for the speed-up `truth`."""
     right = "same" if truth == 1 else "faster" if truth > 1 else "slower"
     return verdict not in (right, "unsure")
 
 
 def search(ways: Sequence[tuple[float, Speedup]]) -> tuple[bool, float, bool]:
-    """Ranks runs, each with its true speed-up, as a search does.
+    """Ranks runs as a search does. Each run is given with its true speed-up.
 
-    Returns whether all intervals cover the truths, the share of pairs whose order is wrong, and whether eager lost.
+    Returns whether all intervals cover the true speed-ups, the share of pairs in the wrong order, and whether eager
+    lost.
     """
     names = [name for name in best_table.WAYS if name != EAGER_WAY][: len(ways)]
     truths = {EAGER_WAY: 1.0} | dict(zip(names, (truth for truth, _ in ways), strict=True))
@@ -155,10 +159,13 @@ def search(ways: Sequence[tuple[float, Speedup]]) -> tuple[bool, float, bool]:
 
 
 def count_outcomes(machine: Machine, seconds: float, runs: int) -> np.ndarray:
-    """Counts of runs: cover the truth, wrong, wrong beside another run, equal variants, equal called 'same'.
+    """Returns counts over simulated runs and searches.
 
-    And of searches: how many, intervals that cover all truths, wrong orders (a share of each). At last searches without
-    a way that is faster: how many, and those that eager lost.
+    - Runs: intervals that cover the true speed-up, wrong verdicts, wrong verdicts beside another run, runs of equally
+      fast variants, and how many of these are called 'same'.
+    - Searches: how many, those whose intervals all cover the true speed-ups, and the sum of their shares of wrong
+      orders.
+    - Searches without a way that is faster than eager: how many, and those that eager lost.
     """
     counts, before = np.zeros(10), list[tuple[float, Speedup]]()
     for seed in range(runs):

@@ -1,8 +1,8 @@
-"""SIGKILLs of the app at random moments of its worker's life, and how long any process of the app survives each.
+"""Kills the app by SIGKILL at random moments of its worker's life, and measures how long any of its processes survives.
 
 The first kills hit `python app.py` while its spare worker still imports. The others hit a process that runs the bundled
-classifier with the app's runner, over an empty compile cache: while it loads, compiles, times, and (in the check) has a
-further process compile once more.
+classifier with the app's runner and an empty compile cache: while it loads, compiles, times, and (in the check) has
+another process compile once more.
 
     python -m benchmarks.kills [--kills 24] [--seed 0]
 """
@@ -50,7 +50,7 @@ class Kill:
 
 
 def kill(phase: str, after_seconds: float, folder: Path) -> Kill:
-    """Starts an app, kills it `after_seconds` after its worker began the phase, and watches what is left."""
+    """Starts an app, kills it `after_seconds` after its worker began the phase, and watches what still runs."""
     marker = f"KILLED_IN={folder}"
     importing = phase == "import"
     iterations = 10 if phase == "check" else 10_000
@@ -91,7 +91,7 @@ def kill(phase: str, after_seconds: float, folder: Path) -> Kill:
 
 
 def table(kills: Sequence[Kill]) -> str:
-    """Returns a table with a row for each kill. A process that never ended survived for `PATIENCE_SECONDS`."""
+    """Returns a table with a row for each kill. `PATIENCE_SECONDS` is given for a process that did not end."""
     header = [
         "its worker had begun to",
         "killed after",

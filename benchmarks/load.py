@@ -1,8 +1,8 @@
-"""Many visitors at once, on loopback: does everyone get an answer, does the page stay quick, is anything left over?
+"""Many visitors at once, on loopback: does everyone get an answer, does the page stay fast, is anything left behind?
 
-A crowd asks for a run each, all at once, of a server with a short queue; each must end in a result or in the sentence
-that the queue is full. Meanwhile the page itself is fetched ten times a second. Then runs follow one another, and the
-server's memory, descriptors, processes and temporary files are compared early and late.
+Many visitors each ask a server with a short queue for a run, all at once. Each request must end in a result, or in the
+sentence that the queue is full. Meanwhile the page itself is fetched ten times a second. Then runs follow one another,
+and the server's memory, descriptors, processes and temporary files are compared early and late.
 
     python -m benchmarks.load [--visitors 50] [--queue 8] [--runs 200]
 
@@ -45,7 +45,7 @@ FULL = "The queue is full"
 
 @dataclass(frozen=True)
 class Server:
-    """The page in a process of its own, with folders of its own."""
+    """The page, served by a process of its own, with its own folders."""
 
     address: str
     pid: int
@@ -64,11 +64,11 @@ class Server:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def processes(self) -> int:
-        """Returns how many processes there are: the server's, and all that it has started."""
+        """Returns the number of processes: the server and all processes that it has started."""
         return len(processes_with(f"WORTH_COMPILING_DATA={self.folder}"))
 
     def temporary_files(self) -> int:
-        """Returns how many files the workers left. gradio keeps uploads in a folder of its own for a day."""
+        """Returns how many files the workers left behind. gradio's uploads, kept for a day, are in another folder."""
         return len(list((self.folder / "temp").glob("worth-compiling-*")))
 
     def page_seconds(self) -> float:
@@ -78,7 +78,7 @@ class Server:
         return time.perf_counter() - started
 
     def run(self) -> str:
-        """Runs for one visitor through the API. Returns 'result', 'full', or what else came of it."""
+        """Makes a run for one visitor through the API. Returns 'result', 'full', or whatever else came of it."""
         endpoint = f"{self.address}gradio_api/call/benchmark"
         try:
             request = urllib.request.Request(endpoint, self.body, {"Content-Type": "application/json"})
@@ -94,7 +94,7 @@ class Server:
 
 
 def serve() -> None:
-    """Runs as the server's process: prints its address and the body of a run, then waits for its end."""
+    """The server's process: prints its address and the body of a request for a run, then waits to be ended."""
     from demo.runs.runner import Runner
     from demo.ui import api
     from demo.ui.page import Page, launch
@@ -113,7 +113,7 @@ def serve() -> None:
 
 @contextlib.contextmanager
 def served(queue: int) -> Iterator[Server]:
-    """Yields a server, which ends with the `with` block."""
+    """Yields a server that runs during the `with` block."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "temp").mkdir()
@@ -136,10 +136,10 @@ def served(queue: int) -> Iterator[Server]:
 
 
 def crowd(server: Server, visitors: int) -> tuple[list[str], int, list[float]]:
-    """Lets visitors ask for a run each, all at once; those who find the queue full ask again each second.
+    """Makes all visitors ask for a run at once. Those who find the queue full ask again each second.
 
-    Returns the first answer of each visitor, the number of visitors with a result in the end, and the seconds that the
-    page took to answer meanwhile.
+    Returns the first answer to each visitor, how many visitors got a result in the end, and the seconds that the page
+    took to answer meanwhile.
     """
     answers: list[str] = []
     last_answers: list[str] = []
@@ -171,7 +171,7 @@ def crowd(server: Server, visitors: int) -> tuple[list[str], int, list[float]]:
 
 
 def final_count(count: Callable[[], int], most: int) -> int:
-    """Returns what `count` gives once that is at most `most`, or after 15 seconds."""
+    """Returns the value of `count()` as soon as it is at most `most`, or else after 15 seconds."""
     deadline = time.monotonic() + 15.0
     while (number := count()) > most and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -179,7 +179,7 @@ def final_count(count: Callable[[], int], most: int) -> int:
 
 
 def measure(visitors: int, queue: int, runs: int) -> tuple[list[list[str]], list[str]]:
-    """Returns the rows of the table, and what went wrong."""
+    """Returns the rows of the table, and sentences about what went wrong."""
     with served(queue) as server:
         server.run()
         answers, served_at_last, pages = crowd(server, visitors)

@@ -1,4 +1,4 @@
-"""Processes that keep a core busy each, and end with the process that started them."""
+"""Processes that each keep a core busy, and end with the process that started them."""
 
 import contextlib
 import subprocess
@@ -18,7 +18,7 @@ while os.getppid() == parent:
 
 @contextlib.contextmanager
 def busy_neighbours(count: int = 1, rest_seconds: float = 0.5) -> Iterator[None]:
-    """Keeps neighbours going during a `with` block. Each computes for half a second and then rests."""
+    """Keeps `count` neighbours running during a `with` block. Each computes for half a second, then rests, in turns."""
     command = [sys.executable, "-c", NEIGHBOUR, str(rest_seconds)]
     processes = [subprocess.Popen(command) for _ in range(count)]
     try:

@@ -1,6 +1,7 @@
-"""What our protocol costs beside the calls that it times: looks at the machine, messages, statistics, the clock.
+"""What our protocol costs in addition to the timed calls: samples of the machine, messages, statistics, the clock.
 
-From whole runs of the bundled checkpoints: the share of the timing's wall clock outside timed calls. Aim: under 5 %.
+It is the share of the timing's wall time outside of timed calls, in whole runs of the bundled checkpoints. Aim: less
+than 5 %.
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""Does the open page disturb what it shows? The default run in turns: pressed on the page in Chromium, and without it.
+"""Does the open page disturb what it shows? Makes the default run from the page in Chromium and without it, in turns.
 
 Limits on an idle machine: medians within 2 %, the same threads, no rough answer on the page alone, and at most 3 % of a
-core for the browser, at rest and while calls are timed. `--quick`: one run each, after a first one that compiles.
+core for the browser, both at rest and while calls are timed. `--quick`: one run each, after a first run that compiles.
 """
 
 import argparse
@@ -37,7 +37,7 @@ CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") o
 
 @contextmanager
 def app(data: str) -> Iterator[str]:
-    """Yields the address of `python app.py`."""
+    """Yields the address of `python app.py`, which runs during the `with` block."""
     settings = {"GRADIO_SERVER_PORT": str(free_port()), "WORTH_COMPILING_DATA": data}
     command = [sys.executable, "app.py"]
     with subprocess.Popen(command, cwd=ROOT, env=os.environ | settings, stdout=subprocess.PIPE, text=True) as process:
@@ -59,7 +59,7 @@ def browser_seconds() -> float:
 
 
 class Meter:
-    """The browser's share of a core over moments that are added up."""
+    """Measures the browser's share of a core, added up over several periods."""
 
     def __init__(self) -> None:
         self.used = self.passed = 0.0

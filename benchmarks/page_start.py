@@ -1,4 +1,4 @@
-"""From `python app.py` to the first HTTP answer, and the memory of the page's process. Limits: 4 s and 400 MB."""
+"""Times `python app.py` until the first HTTP answer, and measures the page's memory. Limits: 4 s and 400 MB."""
 
 import contextlib
 import importlib.util
@@ -33,7 +33,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def processes_with(mark: str) -> set[int]:
-    """Returns the ids of the processes with this mark in their environment: an app and all that it has started."""
+    """Returns the ids of the processes with `mark` in their environment: an app and all that it has started."""
     pids = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has just ended
@@ -44,7 +44,7 @@ def processes_with(mark: str) -> set[int]:
 
 
 def one_start(data: str) -> tuple[float, int, int]:
-    """Returns the seconds to the first answer, and the page's resident bytes at once and after its worker is ready."""
+    """Returns the seconds to the first answer, and the page's resident bytes then and once its worker is ready."""
     port = free_port()
     environment = {**os.environ, "GRADIO_SERVER_PORT": str(port), "WORTH_COMPILING_DATA": data}
     started = time.perf_counter()

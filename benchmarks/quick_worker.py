@@ -1,6 +1,6 @@
-"""A worker that speaks the protocol and times nothing: for load, where thousands of runs are wanted.
+"""A worker that speaks the protocol and times nothing: for `load`, which needs thousands of runs.
 
-A run lasts `iterations` milliseconds (100 without). No torch, no model, no compiler.
+A run lasts `iterations` milliseconds; 100 if there are none. No torch, no model, no compiler.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ MACHINE = HostInfo(
 
 
 class Events:
-    """The pipe to the runner."""
+    """The pipe through which the worker sends its events to the runner."""
 
     def __init__(self) -> None:
         self.descriptor = int(sys.argv[1])
@@ -51,7 +51,7 @@ class Events:
 
 
 def result(job: dict[str, Any]) -> RunResult:
-    """Returns a run in which compiling made no difference."""
+    """Returns a result in which eager and compiled are equally fast."""
     times = Measurement((0.001,) * 40, None, (0.002, 0.001), 4, 1_000_000)
     return RunResult(
         id=job["id"],
@@ -65,7 +65,7 @@ def result(job: dict[str, Any]) -> RunResult:
 
 
 def work(events: Events, job: dict[str, Any]) -> None:
-    """Sends progress until the time is up, then the result."""
+    """Sends progress until the time of the run is over, then the result."""
     seconds = (job["spec"]["iterations"] or 100) / 1000
     started = time.monotonic()
     while (elapsed := time.monotonic() - started) < seconds:

@@ -1,4 +1,4 @@
-"""A benchmark's table: printed, and written to `benchmarks/results/` with the machine and the versions named."""
+"""Prints a benchmark's table, and writes it to `benchmarks/results/` with the names of the machine and the versions."""
 
 import os
 import platform
@@ -30,7 +30,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def publish(name: str, title: str, text: str, room: str = "benchmarks") -> None:
-    """Prints the text and keeps it as `benchmarks/results/NAME.md`. The script is `room`/NAME.py."""
+    """Prints the text, and writes it to `benchmarks/results/NAME.md`. The script is the file `room`/NAME.py."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     whole = f"# {title}\n\n`python -m {room}.{name}` on {machine()}; load average at the end {load:.1f}.\n\n{text}\n"
     print(whole)

@@ -1,17 +1,17 @@
-"""Does the interval for a rerun cover the truth? Simulated processes that differ by a known spread.
+"""Does the interval for a rerun cover the true speed-up? Simulates processes that differ by a known spread.
 
-Each simulated process has a speed-up of its own, drawn around the true one with a known standard deviation of the
+Each simulated process has a speed-up of its own, drawn around the true speed-up with a known standard deviation of the
 logarithm. The protocol times it on the machines of `benchmarks.honesty`, with calls of 30 ms. Reported for 1 to 9
 processes:
 
 - how often the interval covers the true speed-up, and its median half-width;
-- how often the estimate of one more process lies in the interval. For an honest 95 % interval of one process that is
-  83 %. The interval of more processes is narrower, and contains a single one less often;
-- Compare: how often the quotient of two such intervals covers the quotient of the two truths;
-- the search: how often the intervals of `WAYS` ways, judged together, all cover their truths.
+- how often the interval contains the estimate of one more process: for an honest 95 % interval of one process in 83 %
+  of the cases, for the narrower interval of more processes less often;
+- Compare: how often the quotient of two such intervals covers the quotient of the two true speed-ups;
+- the search: how often the intervals of `WAYS` ways, judged together, all cover their true speed-ups.
 
 Aims, over all machines: with a known spread, coverage of 93 to 97 % for each number of processes over all spreads, also
-of Compare, and of at least 93 % of the search; and in every case a further process never widens the median interval.
+for Compare, and of at least 93 % for the search; and in every case a further process never widens the median interval.
 Coverage with the assumed spread has no aim.
 """
 
@@ -43,7 +43,7 @@ PROCESSES = 9
 
 @dataclass
 class Counted:
-    """Over trials: how many there were, cover the truth, hold the estimate of a rerun; and the half-widths."""
+    """Counts over trials: intervals that cover the true speed-up or a rerun's estimate; and their half-widths."""
 
     trials: int = 0
     covered: int = 0
@@ -61,7 +61,7 @@ class Counted:
 
     @property
     def compared(self) -> float:
-        """Coverage of the quotients of two trials, as Compare takes them."""
+        """The share of pairs of trials for which Compare's interval covers the true quotient."""
         pairs = zip(self.known[::2], self.known[1::2], strict=False)
         measured = [
             (first_truth / second_truth, stats.quotient(first, second))
@@ -71,7 +71,7 @@ class Counted:
 
     @property
     def searched(self) -> float:
-        """Share of searches over `WAYS` trials in which all intervals cover the truth."""
+        """The share of searches (of `WAYS` trials each) in which all intervals cover their true speed-ups."""
         judged = [
             (truth, stats.compare(interval, questions=WAYS))
             for truth, interval in self.known[: len(self.known) // WAYS * WAYS]
@@ -89,7 +89,7 @@ class Counted:
 
 
 def intervals(processes: Sequence[stats.Interval], spread: float) -> Iterator[tuple[tuple[str, int], stats.Interval]]:
-    """Yields the interval that is shown after each process."""
+    """Yields, for each number of processes and each kind of spread, the interval that would be shown."""
     for count in range(1, PROCESSES + 1):
         pool = processes[:count]
         yield (KNOWN, count), stats.rerun_ratio(pool, spread, math.inf)
@@ -97,7 +97,7 @@ def intervals(processes: Sequence[stats.Interval], spread: float) -> Iterator[tu
 
 
 def trials(machine: Machine, spread: float, count: int) -> Iterator[tuple[float, list[stats.Interval]]]:
-    """Yields the true speed-up, and the intervals within each of `PROCESSES` processes and the rerun."""
+    """Yields for each trial the true speed-up, and the intervals of `PROCESSES` processes and of one rerun."""
     for trial in range(count):
         truth = TRUTHS[trial % len(TRUTHS)]
         random = np.random.default_rng([trial, int(spread * 1000), MACHINES.index(machine)])
@@ -110,7 +110,7 @@ def trials(machine: Machine, spread: float, count: int) -> Iterator[tuple[float,
 
 
 def count_outcomes(count: int) -> Mapping[tuple[float, tuple[str, int]], Counted]:
-    """Returns the counts by spread and case, over all machines."""
+    """Returns the counts by spread and case, over all machines. `count`: trials for each machine and spread."""
     counted: dict[tuple[float, tuple[str, int]], Counted] = defaultdict(Counted)
     for spread in SPREADS:
         for machine in MACHINES:

@@ -1,20 +1,20 @@
-"""Does the interval of one run hold for a rerun? Real runs, each a fresh process, on an idle machine and on a busy one.
+"""Does the interval of one run hold for a rerun? Real runs in new processes, on an idle machine and on a busy one.
 
 1. Three bundled checkpoints and two full-size ones with random weights run 15 times on an otherwise idle machine, and
    15 times while a second process keeps one core busy half of the time.
-2. The bundled checkpoints also run 5 times by the guide's loop (protocol "as published"). For full-size ones its 600
-   calls would take hours.
+2. The bundled checkpoints also run 5 times by the guide's loop (protocol "as published"). For full-size checkpoints its
+   600 calls would take hours.
 3. Models, protocols and conditions take turns, so that a drift of the machine affects all. The compile cache is warm.
-4. Each condition and protocol has a history of its own that starts empty. As for a visitor, the first interval rests on
-   the assumed spread, later ones on the history so far.
+4. Each condition and protocol has a history of its own, which is empty at first. As for a visitor, the first interval
+   uses the assumed spread, and later intervals use the history so far.
 
 Two figures of each run are reported: the share of the other runs whose estimate lies in its interval (capture: 0.83 for
-an honest 95 % interval), and whether its interval holds the mean of all reruns. Aims, over the five checkpoints in each
-condition: capture 0.75 to 0.92, the mean inside 0.90 to 0.99, and no checkpoint called both faster and slower. With
-15 runs the share of one checkpoint alone is known to +-0.1 only, so it has no aim.
+an honest 95 % interval), and whether its interval contains the mean of all reruns. Aims, over the five checkpoints in
+each condition: capture 0.75 to 0.92, the mean inside 0.90 to 0.99, and no checkpoint called both faster and slower.
+With 15 runs the share of a single checkpoint is known to +-0.1 only, so it has no aim.
 
-`--keep FILE` keeps every run at once, one JSON line each. Started again with it, the benchmark goes on from the kept
-runs, and judges them by the statistics of today. The table is written when all runs are there.
+`--keep FILE` stores every run at once, as a line of JSON. If the benchmark is started again with the file, it continues
+after the stored runs, and judges them by the present statistics. The table is written when all runs are there.
 """
 
 import argparse
@@ -59,7 +59,7 @@ CAPTURE, MEAN_INSIDE = (0.75, 0.92), (0.90, 0.99)
 
 @dataclass(frozen=True)
 class Place:
-    """A setting that is run again and again."""
+    """A setting that is run again and again: a checkpoint, a protocol and a condition."""
 
     condition: str
     protocol: str
@@ -81,7 +81,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Judged:
-    """One run compared with all reruns of its place."""
+    """One run compared with all other runs of the same place."""
 
     speedup: Speedup
     captured: float
@@ -92,7 +92,7 @@ class Judged:
 
 
 def places() -> list[Place]:
-    """Returns the places of one round, in its order."""
+    """Returns the places of one round, in order."""
     each = [(checkpoint, protocol) for checkpoint in BUNDLED for protocol in (OURS, GUIDE)]
     each += [(checkpoint, OURS) for checkpoint in FULL_SIZE]
     return [Place(condition, protocol, checkpoint) for condition in CONDITIONS for checkpoint, protocol in each]
@@ -108,7 +108,7 @@ def remaining(kept: Iterable[Kept]) -> list[Place]:
 
 
 def read_kept(path: Path) -> list[Kept]:
-    """Returns the runs of an earlier start. A last line that was cut off is removed from the file."""
+    """Returns the runs that an earlier start stored. An incomplete last line is removed from the file."""
     data = path.read_bytes() if path.exists() else b""
     whole = data[: data.rfind(b"\n") + 1]
     if whole != data:
@@ -124,7 +124,7 @@ def keep(path: Path, entry: Kept) -> None:
 
 
 def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: Path) -> None:
-    """Runs and keeps what is left to do. The histories, in `folder`, begin with what was kept before."""
+    """Makes the runs in `todo` and stores them. The histories, in `folder`, begin with the runs stored before."""
     histories = {
         (condition, protocol): History(folder / f"{number}-{protocol}.sqlite3")
         for number, condition in enumerate(CONDITIONS)
@@ -153,7 +153,7 @@ def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: P
 
 
 def judge_anew(kept: Iterable[Kept]) -> list[Kept]:
-    """Returns the runs, the spread of each computed anew from the runs before it in its history."""
+    """Returns the runs with the spread of each computed again, from the runs before it in its history."""
     histories: dict[tuple[str, str], list[StoredRun]] = {}
     judged = []
     for entry in kept:
@@ -173,7 +173,7 @@ def _run(runner: Runner, spec: RunSpec) -> RunResult:
 
 
 def judge(speedups: Sequence[Speedup]) -> list[Judged]:
-    """Compares each run with the other runs of its place. Needs two runs."""
+    """Compares each run with the other runs of its place. Needs at least two runs."""
     mean = stats.geometric_mean([speedup.within.ratio for speedup in speedups])
 
     def share(interval: stats.Interval, own: int) -> float:
@@ -187,12 +187,15 @@ def judge(speedups: Sequence[Speedup]) -> list[Judged]:
 
 
 def speedups_of(runs: Iterable[RunResult]) -> list[Speedup]:
-    """Returns the speed-ups of the runs, without failed and void ones."""
+    """Returns the speed-ups of the runs, without those that failed or were recompiled while timed."""
     return [run.speedup for run in runs if run.status == "ok" and not run.void and run.speedup is not None]
 
 
 def shares(judged: Sequence[Judged]) -> list[str]:
-    """Returns half-width, capture, capture by the interval within one process, and how often the mean is inside."""
+    """Returns half-width, capture, capture by the interval within one process, and how often the mean is inside.
+
+    The four are texts; the module's docstring says what capture is.
+    """
     return [
         f"±{statistics.median(judged_run.speedup.half_width for judged_run in judged):.1%}",
         f"{statistics.fmean(judged_run.captured for judged_run in judged):.2f}",
@@ -251,7 +254,7 @@ def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Se
 
 
 def all_judged(kept: Sequence[Kept], condition: str) -> list[Judged]:
-    """Judges this project's runs of all checkpoints, each against the reruns of its own place."""
+    """Compares the runs of all checkpoints, timed by this project's protocol, each with the other runs of its place."""
     judged: list[Judged] = []
     for place in dict.fromkeys(entry.place for entry in kept):
         speedups = speedups_of(entry.result for entry in kept if entry.place == place)
@@ -261,7 +264,7 @@ def all_judged(kept: Sequence[Kept], condition: str) -> list[Judged]:
 
 
 def by_basis(kept: Sequence[Kept]) -> str:
-    """Returns a table: how this project's intervals fare, by what their spread was taken from."""
+    """Returns a table of how well the intervals hold, by the basis of their spread, such as 'assumed'."""
     rows = []
     for condition in CONDITIONS:
         judged = all_judged(kept, condition)
@@ -272,7 +275,7 @@ def by_basis(kept: Sequence[Kept]) -> str:
 
 
 def foreign_load(kept: Iterable[Kept], condition: str) -> str:
-    """Returns the share of all cores that other processes used while the runs were timed: the median of their means."""
+    """Returns the share of all cores that other processes used during the timing: the median over the runs' means."""
     means = [
         statistics.fmean(shares)
         for entry in kept
@@ -304,7 +307,7 @@ def text_of(kept: Sequence[Kept]) -> str:
 
 
 def outside(kept: Sequence[Kept]) -> list[str]:
-    """Returns which aims are missed, as sentences."""
+    """Returns the aims that were missed, as sentences."""
     missed = []
     for condition in CONDITIONS:
         judged = all_judged(kept, condition)

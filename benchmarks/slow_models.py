@@ -1,12 +1,13 @@
-"""Does a run of a slow model answer, and do its answers agree? Five fresh runs each of six of the guide's twelve.
+"""Does a run of a slow model get a verdict, and do its runs agree? Five new runs each of six of the guide's models.
 
-Random weights, nothing else running, `python -m demo run` with its defaults; the models take turns. The history begins
-empty, so the last runs of a model rest on the earlier ones, too. A run contradicts the mean of its model's five if its
-verdict names the other side of 1, or calls more than 3 % 'same'. Aims: at most one of the thirty contradicts, and at
-least four in five have a verdict if the mean lies beyond 8 %.
+Weights are random, and nothing else is running. Each run is `python -m demo run` with its defaults; the models take
+turns. The history is empty at first, so the later runs of a model are pooled with the earlier ones. A run contradicts
+the mean of its model's five runs if its verdict is on the other side of 1, or is 'same' although the mean is more than
+3 % away. Aims: at most one of the thirty runs contradicts, and at least four in five have a verdict if the mean is more
+than 8 % away from 1.
 
-`--keep FOLDER` keeps every result there as JSON. Started again with it, the benchmark goes on from the kept runs, and
-judges them by the statistics of today.
+`--keep FOLDER` stores every result there as JSON. If the benchmark is started again with the folder, it continues after
+the stored runs, and judges them by the present statistics.
 """
 
 import argparse
@@ -39,7 +40,7 @@ BEYOND = 0.08
 
 
 def run(checkpoint: str, number: int, folder: Path) -> RunResult:
-    """Returns the result of one run, or the one that an earlier start kept."""
+    """Makes one run and returns its result, or returns the result that an earlier start stored."""
     kept = folder / f"{checkpoint.split('/')[-1]}-{number}.json"
     if not kept.exists():
         command = [sys.executable, "-m", "demo", "run", "--checkpoint", checkpoint, "--weights", "random", "--json"]
@@ -55,7 +56,7 @@ def contradicts(verdict: Verdict, mean: float) -> bool:
 
 
 def verdicts_of(runs: list[RunResult]) -> tuple[float, list[Verdict], list[Verdict]]:
-    """Returns the mean of the runs, and each run's verdict by itself and with the earlier ones."""
+    """Returns the mean of the runs, each run's verdict by itself, and its verdict pooled with the earlier runs."""
     alone = [dataclasses.replace(run, earlier=()).speedup for run in runs]
     together = [run.speedup for run in runs]
     assert None not in alone and None not in together, "a run has no figure"

@@ -1,8 +1,8 @@
-"""How far off is a speed-up while other programs take cores? Real runs that keep their threads, beside busy neighbours.
+"""How wrong is a speed-up while other programs take cores? Real runs that keep their threads, with busy neighbours.
 
-Each checkpoint runs with a thread for each core: alone, and beside one and two programs that never rest. Reported is
-the speed-up over the mean of the idle runs, farthest either way. `stats.TAKEN_FACTOR` should be beyond it, and no
-verdict may be the opposite of the idle one.
+Each checkpoint runs with a thread for each core: alone, with one, and with two programs that never rest. Reported is
+the speed-up divided by the mean of the idle runs: the lowest and the highest. `stats.TAKEN_FACTOR` should be larger
+than these errors, and no verdict may be the opposite of the idle one.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ RUNS = 3
 
 
 def run(checkpoint: str, neighbours: int) -> RunResult:
-    """Runs once without a history, so that the answer rests on this run alone."""
+    """Makes one run without a history, so that its speed-up is not pooled with others."""
     with contextlib.closing(Runner(None)) as runner, busy_neighbours(neighbours, rest_seconds=0.0):
         *_, result = runner.run(catalog.make_spec(checkpoint, threads=usable_cores()), PICTURE)
     if not isinstance(result, RunResult) or result.speedup is None:

@@ -1,11 +1,12 @@
-"""What each way to compile costs and brings: the whole model, its layers, with freezing, ahead of time.
+"""What each way to compile costs and gains: the whole model, its layers, with freezing, ahead of time.
 
-Each way is one run with an empty cache: its first call here, from nothing, and once more in a further process, from
-the filled cache or the package. The three bundled checkpoints, and four of the guide's with random weights. Runs that
-the history holds are not run again, so a benchmark that was ended goes on; `--fresh` runs them all.
+Each way is one run with an empty cache. Its first call is timed in the run itself, from nothing, and once more in a
+further process, with the filled cache or the package. Models: the three bundled checkpoints, and four of the guide's
+with random weights. Runs that the history has are not made again, so a benchmark that was interrupted continues;
+`--fresh` makes them all.
 
-Aims on two cores: a package is loaded in less than 0.1 s; with layers the first call takes at most 0.45 of the whole
-model's, for ViT and BEiT; freezing is at least 1.3 times as fast as without, for ResNet-50.
+Aims on two cores: a package is loaded in less than 0.1 s; with layers the first call takes at most 0.45 times as long
+as with the whole model, for ViT and BEiT; freezing is at least 1.3 times as fast as no freezing, for ResNet-50.
 """
 
 import argparse
@@ -39,7 +40,7 @@ HEADER = ["checkpoint", "way", "first call, from nothing", "first call, next pro
 
 
 def cells(stored: Sequence[RunResult], machine: HostInfo, fresh: bool) -> dict[tuple[str, str], GridRun]:
-    """Returns the cell of each checkpoint and way."""
+    """Returns the cell (run) of each checkpoint and way, by (checkpoint, way)."""
     bundled = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
     places = [(checkpoint, way) for checkpoint in (*bundled, *FULL_SIZE) for way in WAYS]
     specs = [
@@ -66,7 +67,7 @@ def row(place: tuple[str, str], cell: GridRun) -> list[str]:
 
 
 def in_short(grid: dict[tuple[str, str], GridRun]) -> str:
-    """Returns a line for each checkpoint: the first call from nothing and the speed-up of each way."""
+    """Returns a line for each checkpoint: for each way, its first call from nothing and its speed-up."""
     rows = []
     for checkpoint in dict.fromkeys(checkpoint for checkpoint, _ in grid):
         rows.append([checkpoint])
@@ -82,7 +83,7 @@ def _cost_and_gain(result: RunResult | None) -> str:
 
 
 def probe(grid: dict[tuple[str, str], GridRun]) -> str:
-    """Returns how long inductor's instruction probe took, which no first call holds: '15 s'."""
+    """Returns how long inductor's instruction probe took, '15 s'. The times of first calls do not include it."""
     compiled = [cell.result.compilation for cell in grid.values() if cell.result and cell.result.compilation]
     seconds = [took for cost in compiled if (took := cost.instruction_probe.built_seconds) is not None]
     return fmt.duration(seconds[0]) if seconds else "an unknown time"
@@ -107,7 +108,7 @@ def outside(grid: dict[tuple[str, str], GridRun]) -> list[str]:
 
 
 def first_call(cell: GridRun) -> float:
-    """Returns the seconds of the first call; NaN if the run failed."""
+    """Returns the seconds of the first call in the run; NaN if the run failed."""
     compiled = cell.result.compilation if cell.result else None
     return compiled.first_call_seconds if compiled is not None else float("nan")
 

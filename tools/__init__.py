@@ -1,1 +1,1 @@
-"""Development tools: nothing here is imported by the app."""
+"""Development tools. The app imports nothing from this folder."""

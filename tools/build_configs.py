@@ -1,20 +1,22 @@
 """Writes config.json and preprocessor_config.json of the catalogue's checkpoints: `python -m tools.build_configs`.
 
-The checkpoints are the guide's twelve and Gemma 2B, which as a model of text has no preprocessor_config.json.
+The checkpoints are the guide's twelve, and Gemma 2B, which as a text model has no preprocessor_config.json.
 
-They let an architecture be built with random weights where the Hub is out of reach. They are made by the transformers
-config and image-processor classes from the values of the published checkpoints, wherever those differ from the class
-defaults or matter to the shape of the model, so that a later default cannot change what is timed.
+With these files a model can be built with random weights where the Hub cannot be reached. The config and
+image-processor classes of transformers write them from the values of the published checkpoints. Every value that
+differs from a class's default, or matters to the shape of the model, is given, so that a later default cannot change
+what is timed.
 
-Where the values come from: transformers' own conversion scripts (BeiT, ConvNeXT, DETR, Conditional DETR, SegFormer,
+Sources of the values: transformers' own conversion scripts (BeiT, ConvNeXT, DETR, Conditional DETR, SegFormer,
 MobileNetV2, MaskFormer, Mask2Former), its integration tests, and the published JSON files as quoted in public
-repositories (whole for ConvNeXT, DeepLab, MaskFormer's model and Gemma; the figures that matter for the others).
-Gemma's is quoted in `library/lumina_util.py` of kohya-ss/sd-scripts. It says `gelu`, which transformers turns into
-`gelu_pytorch_tanh`: what the model was trained with. Its 2,506,172,416 parameters are those of the published weights.
-Label names are those of `huggingface/label-files`, trailing blanks removed; MaskFormer was published with detectron2's
-names for ADE20K. Not covered: `label2id` (its inverse is ambiguous for ImageNet, and inference needs none), tokenizers
-(for random weights the backend makes token ids by itself), and BeiT's 21 841 names: its JSON says `num_labels`, from
-which transformers makes LABEL_0, LABEL_1, ... when it reads the file.
+repositories (whole files for ConvNeXT, DeepLab, MaskFormer's model and Gemma; only the important values for the
+others). Gemma's file is quoted in `library/lumina_util.py` of kohya-ss/sd-scripts. It says `gelu`, which transformers
+replaces by `gelu_pytorch_tanh`, with which the model was trained. The model built from it has 2,506,172,416 parameters,
+as many as the published weights. Label names are those of `huggingface/label-files`, without trailing blanks;
+MaskFormer was published with detectron2's names for ADE20K. Not covered: `label2id` (its inverse is ambiguous for
+ImageNet, and inference does not need it), tokenizers (for random weights the backend makes token ids itself), and
+BeiT's 21 841 names: its JSON has `num_labels`, from which transformers makes LABEL_0, LABEL_1, ... when it reads the
+file.
 
 Repeatable: the same transformers writes the same bytes. `tests/core/test_catalog.py` compares them.
 """
@@ -48,7 +50,7 @@ def main() -> None:
 
 
 def files() -> dict[Path, str]:
-    """Returns the text of every file, by its path."""
+    """Returns the text of every file by its path."""
     contents: dict[Path, str] = {}
     configs = {**_classifiers(), **_segmenters(), **_detectors(), **_writers()}
     for checkpoint in catalog.CHECKPOINTS:
@@ -327,7 +329,7 @@ _RESNET_101 = {**_RESNET_50, "depths": [3, 4, 23, 3]}
 
 
 def _resnet(values: Mapping[str, Any]) -> Any:
-    """Returns a backbone that gives its last feature map, the only one that the DETRs use."""
+    """Returns the config of a backbone that outputs only its last feature map, because the DETRs use no other."""
     import transformers
 
     return transformers.ResNetConfig(**values, **_LAST_STAGE)
@@ -345,7 +347,7 @@ def _config_values(config: Any, architecture: str) -> dict[str, Any]:
 
 
 def _own(values: Mapping[str, Any], general: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a config's own values, without those of every config of transformers, such as `output_attentions`."""
+    """Returns a config's own values, without those that every transformers config has, such as `output_attentions`."""
     own: dict[str, Any] = {}
     for key, value in values.items():
         if key in DERIVED or (key in general and general[key] == value):
@@ -355,7 +357,7 @@ def _own(values: Mapping[str, Any], general: Mapping[str, Any]) -> dict[str, Any
 
 
 def _text(values: Mapping[str, Any]) -> str:
-    """Returns JSON with sorted keys, those of `id2label` as numbers. Enums become their values."""
+    """Returns the values as JSON. Keys are sorted, those of `id2label` as numbers. Enums become their values."""
     return json.dumps(values, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
 
 

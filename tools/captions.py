@@ -1,11 +1,11 @@
-"""Descriptions of scenes of plain shapes in English, with questions and answers: what shapes-gemma is trained on.
+"""Descriptions of scenes of plain shapes in English, with questions and answers: the texts that train shapes-gemma.
 
-The world is that of `tools/scenes.py`: the same shapes, in plain colours, at nine places of a picture. Nothing is
-drawn. A seed fixes the description.
+The scenes have the same shapes as in `tools/scenes.py`, in plain colours, at nine places of a picture. Nothing is
+drawn. The same seed always gives the same description.
 
-Limits: each shape and each colour comes once in a description. A shape has one place, the one that its sentence gives.
-Questions are about the shape that was described last: a model of a million parameters does not learn within half an
-hour to look further back.
+Limits: each shape and each colour occurs once in a description. A shape has only the one place that its sentence gives.
+Questions are about the shape that was described last, because a model of a million parameters does not learn to look
+further back within half an hour.
 """
 
 import itertools
@@ -33,7 +33,7 @@ FEWEST, MOST = 3, 5  # shapes of one description
 
 @dataclass(frozen=True)
 class Thing:
-    """A shape as its sentence gives it. `place` is one of PLACES, or a relation to an earlier shape."""
+    """A shape as its sentence describes it. `place` is one of PLACES, or a relation to an earlier shape."""
 
     size: str
     colour: str
@@ -56,13 +56,13 @@ class Description:
 
     @property
     def text(self) -> str:
-        """A paragraph with a line break at its end: after each sentence the questions about it, with their answers."""
+        """A paragraph that ends with a line break. After each sentence come the questions about it, with answers."""
         parts = zip(self.sentences, self.talk, strict=True)
         return " ".join(text for sentence, talk in parts for text in (sentence, *itertools.chain(*talk))) + "\n"
 
 
 def describe(seed: int) -> Description:
-    """Returns the description of this seed."""
+    """Returns the description for this seed."""
     rng = random.Random(seed)
     count = rng.randint(FEWEST, MOST)
     cells = rng.sample(range(len(CELLS)), count)
@@ -79,13 +79,13 @@ def describe(seed: int) -> Description:
 
 
 def ask(thing: Thing, kind: str) -> tuple[str, str]:
-    """Returns the question of this kind about a thing, and its answer."""
+    """Returns a question of the given kind about a thing, and its answer."""
     question, answer = QUESTIONS[kind]
     return thing.fill(question), thing.fill(answer)
 
 
 def _relation(cell: int, other_cell: int) -> str | None:
-    """Returns where one cell lies, seen from another of the same row or column; None if they share neither."""
+    """Returns where one cell is, seen from another cell of the same row or column; None if they share neither."""
     (row, column), (other_row, other_column) = divmod(cell, 3), divmod(other_cell, 3)
     if row == other_row:
         return "left of" if column < other_column else "right of"

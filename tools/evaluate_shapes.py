@@ -1,4 +1,4 @@
-"""How well the bundled checkpoints see freshly drawn scenes: for the calibration in `train_shapes`, and its test.
+"""Measures how well the bundled checkpoints see newly drawn scenes, for `train_shapes` (calibration) and for its test.
 
 The checkpoints use their own processors and post-processing, as in the app.
 """
@@ -39,7 +39,7 @@ class Detection:
 
 @dataclass(frozen=True)
 class Boxes:
-    """What a detector found in one scene: n labels, (n, 4) places in pixels, n scores."""
+    """The boxes that a detector found in one scene: n labels, (n, 4) places in pixels, n scores."""
 
     labels: list[str]
     places: np.ndarray
@@ -47,12 +47,12 @@ class Boxes:
 
 
 def fresh_scenes(first_seed: int, count: int) -> list[Scene]:
-    """Returns the scenes of consecutive seeds, each at a size of its own."""
+    """Returns the scenes of consecutive seeds, each with another picture size."""
     return [draw_scene(seed, random_size(seed)) for seed in range(first_seed, first_seed + count)]
 
 
 def top1_accuracy(folder: Path, scenes: Iterable[Scene]) -> float:
-    """Returns the share of scenes whose dominant shape a classifier names first."""
+    """Returns the share of scenes for which a classifier's first label is the dominant shape."""
     model = AutoModelForImageClassification.from_pretrained(folder).eval()
     processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
     right = []
@@ -64,7 +64,7 @@ def top1_accuracy(folder: Path, scenes: Iterable[Scene]) -> float:
 
 
 def mean_iou(folder: Path, scenes: Iterable[Scene]) -> float:
-    """Returns the mean, over the classes and the background, of their intersection over union in all scenes."""
+    """Returns the mean intersection over union over all classes and the background, each taken over all scenes."""
     model = AutoModelForSemanticSegmentation.from_pretrained(folder).eval()
     processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
     classes = len(SHAPES) + 1
@@ -98,7 +98,7 @@ def find_boxes(model: Any, processor: Any, scene: Scene) -> Boxes:
 
 
 def detection(pairs: list[tuple[Scene, Boxes]], threshold: float) -> Detection:
-    """Returns the figures of the boxes with a score over the threshold."""
+    """Returns the figures of the boxes whose score is over the threshold."""
     shapes = hits = false = 0
     for scene, boxes in pairs:
         matches, kept = count_found(scene, boxes, threshold), int((boxes.scores > threshold).sum())
@@ -107,7 +107,7 @@ def detection(pairs: list[tuple[Scene, Boxes]], threshold: float) -> Detection:
 
 
 def count_found(scene: Scene, boxes: Boxes, threshold: float) -> int:
-    """Returns how many shapes are found: boxes choose in order of score, each the best free shape of its label."""
+    """Returns how many shapes are found. In order of score, each box takes the best free shape with its label."""
     free = list(scene.objects)
     for index in np.argsort(-boxes.scores):
         label, place = boxes.labels[index], boxes.places[index]

@@ -1,9 +1,9 @@
-"""The book of cells that `tools.gpu_evidence` has measured, their tables, and a summary in Markdown.
+"""The cells that `tools.gpu_evidence` has measured (the book), their tables, and a summary in Markdown.
 
-    python3 -m tools.evidence_tables FOLDER      make the project's own tables of it
+    python3 -m tools.evidence_tables FOLDER      make this project's own tables from the book in FOLDER
 
-That command writes a short table for readers, benchmarks/results/gpu_evidence.md, adds the rows of the guide's table to
-the device's file in assets/measured/, and puts all raw times beside it.
+The command writes a short table for readers, benchmarks/results/gpu_evidence.md, adds the rows of the guide's table to
+the device's file in assets/measured/, and puts a file with all raw times beside it.
 """
 
 import argparse
@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Book:
-    """All records so far, a compressed line of JSON each, so that a kill costs the last line at most."""
+    """All records so far, each a line of compressed JSON. A kill loses at most the last line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -78,7 +78,7 @@ def result_of(record: dict[str, Any]) -> RunResult:
 
 
 def row(record: dict[str, Any]) -> dict[str, Any]:
-    """Returns a cell as a line of cells.csv: the columns of an export, and the profiler's figures."""
+    """Returns a cell as a line of cells.csv: the columns of an export, then the profiler's figures."""
     result = result_of(record)
     line = {"step": record["step"], **export.row(result)}
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
@@ -104,7 +104,7 @@ def write_tables(folder: Path, book: Book, commit: str | None) -> None:
 
 
 def _tables(book: Book) -> list[RunResult]:
-    """Returns the guide's table as measured, in all modes and number formats, each cell over all of its processes."""
+    """Returns the measured cells of the guide's table, in all modes and formats, each pooled over its processes."""
     pooled: dict[RunSpec, RunResult] = {}
     for record in [entry for step in ("table", "processes", "formats", "autotune") for entry in book.of(step)]:
         result = result_of(record)
@@ -118,7 +118,7 @@ def _tables(book: Book) -> list[RunResult]:
 
 
 def summary(book: Book, commit: str | None) -> str:
-    """Returns everything that has run so far, in Markdown."""
+    """Returns everything that was measured so far, as Markdown."""
     parts = ["# Evidence\n"]
     parts += [f"{line}\n" for line in _machine(book, commit)]
     if tests := book.of("tests"):
@@ -133,7 +133,7 @@ def summary(book: Book, commit: str | None) -> str:
 
 
 def _machine(book: Book, commit: str | None) -> list[str]:
-    """Returns the machine in one line; no line before the step `machine`."""
+    """Returns a list with one line about the machine; [] before the step `machine`."""
     names = "device_name driver cuda compute_capability torch transformers triton cpu platform".split()
     lines = []
     for record in book.of("machine"):
@@ -149,7 +149,7 @@ def _cells_table(records: Sequence[dict[str, Any]]) -> str:
 
 
 def _text(book: Book) -> str:
-    """Returns a table of the text models: a token, the first token and the whole answer."""
+    """Returns a table of the text models: times of a token, of the first token and of the whole answer."""
     records = book.of("text")
     return f"## Text generation, batch 1\n\n{_text_table(records)}" if records else ""
 
@@ -173,7 +173,10 @@ def _text_table(records: Sequence[dict[str, Any]]) -> str:
 
 
 def _by_batch_and_mode(book: Book) -> list[tuple[tuple[int, str], list[RunResult]]]:
-    """Returns the results by batch size, and by mode with its number format unless that is float32."""
+    """Returns groups of results with the same batch size and mode, as ((batch size, mode), results).
+
+    A number format other than float32 is part of the mode.
+    """
     groups: dict[tuple[int, str], list[RunResult]] = {}
     for result in _tables(book):
         spec = result.spec
@@ -186,7 +189,7 @@ def _by_batch_and_mode(book: Book) -> list[tuple[tuple[int, str], list[RunResult
 
 
 def short_table(book: Book, commit: str | None, rows: str) -> str:
-    """Returns the speed-ups by checkpoint and mode, with their means. `rows` is the name of the file with all rows."""
+    """Returns the speed-ups by checkpoint and mode, with their means. `rows`: name of the file with all rows."""
     texts, groups = book.of("text"), dict(_by_batch_and_mode(book))
     modes = list(dict.fromkeys(mode for _, mode in groups))
     cells: dict[tuple[int, str], dict[str, str]] = {}
@@ -221,14 +224,14 @@ def short_table(book: Book, commit: str | None, rows: str) -> str:
 
 
 def raw_times(rows: str) -> str:
-    """Returns the name of the file with everything that was measured, beside the file `rows`."""
+    """Returns the name of the file with all raw times, which lies beside the file `rows`."""
     return f"{Path(rows).stem}.jsonl.gz"
 
 
 def publish(folder: Path, root: Path = ROOT) -> list[Path]:
     """Writes both tables and the raw times below `root`, and returns their paths.
 
-    Raises BadInput unless the results are of one GPU.
+    Raises BadInput unless all results are from one GPU.
     """
     path = folder / "cells.jsonl.gz"
     if not path.exists():

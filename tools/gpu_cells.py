@@ -1,4 +1,4 @@
-"""Groups of cells of the evidence on a GPU: a process for a checkpoint and a batch size, with all modes and one eager.
+"""Groups of cells for the evidence on a GPU: a process for a checkpoint and a batch size, with all modes and one eager.
 
 - A group loads and compiles up to the first call of the compiled code. Random weights are made on the GPU. Mode
   reduce-overhead finds the kernels that mode default has just compiled.
@@ -52,7 +52,7 @@ DEVICE_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Group:
-    """The cells of one process: runs that differ in their mode only. `round` tells repetitions apart."""
+    """The cells of one process: runs that differ only in their mode. `round` distinguishes repetitions."""
 
     step: str
     specs: tuple[RunSpec, ...]
@@ -68,7 +68,7 @@ class Group:
 
     @property
     def alone(self) -> bool:
-        """Whether its one cell compiles in its turn, as in any other run."""
+        """Whether the group's only cell compiles during its turn, as in any other run."""
         spec = self.specs[0]
         return spec.mode.startswith("max-autotune") or spec.task == TEXT_GENERATION
 
@@ -80,7 +80,10 @@ class Group:
 
 
 class _NotYet(BaseException):
-    """The compiled code would run now. Not an Exception, so that nothing on the way takes it for a failure."""
+    """Raised where compiled code would be called for the first time, to stop after the compile.
+
+    It is not an Exception, so that no handler in between takes it for a failure.
+    """
 
 
 def _stop(*_: Any) -> None:
@@ -93,14 +96,14 @@ def worker_job(spec: RunSpec, image: Path) -> WorkerJob:
 
 
 class Alone(Run):
-    """A run that compiles in its turn. The first call of a further process, which takes 20 s, is left out."""
+    """A run that compiles during its turn. The first call of a new process, which takes 20 s, is not timed."""
 
     def compile_again(self) -> None:
         pass
 
 
 class ModeRun(Run):
-    """The run of one mode of a group. Its failure leaves the other modes alone."""
+    """The run of one mode of a group. If it fails, the other modes go on."""
 
     def __init__(self, spec: RunSpec, image: Path) -> None:
         super().__init__(worker_job(spec, image), Events(open(os.devnull, "w")))
@@ -110,7 +113,7 @@ class ModeRun(Run):
         """The times that the group has measured for this mode."""
 
     def attempt(self, *steps: Callable[[], Any]) -> None:
-        """Calls `steps`, unless the cell has failed. An exception becomes the cell's failure."""
+        """Calls `steps`, unless the run has failed. An exception becomes the run's failure."""
         try:
             for step in steps if self.result.status == "ok" else ():
                 step()
@@ -120,7 +123,7 @@ class ModeRun(Run):
             self.set_fields(status=status, failure=failure)
 
     def load(self) -> None:
-        """Makes random weights on the device: the copy of a large model to it would take longer."""
+        """Makes random weights on the device, because copying a large model to it would take longer."""
         make = models._model
 
         def on_device(spec: RunSpec, *rest: Any) -> Any:
@@ -131,7 +134,7 @@ class ModeRun(Run):
             super().load()
 
     def compile_ahead(self) -> None:
-        """Compiles up to the first call of the compiled code, and keeps what the compile told."""
+        """Compiles up to the first call of the compiled code, and keeps what torch reported about the compile."""
         self.phase, self.log = "compile", compilation.CompileLog()
         self.ahead = compile_model.apply_compile(self.workload.model, self.spec)
         stopped = mock.patch.object(CompiledFxGraph, "__call__", _stop)
@@ -140,7 +143,7 @@ class ModeRun(Run):
         self._counted = copy.deepcopy(dict(dynamo.counters)), dynamo.get_compilation_metrics()
 
     def recall_counts(self) -> None:
-        """Makes torch's counters those of this cell's compile: the next mode's compile has cleared them."""
+        """Sets torch's counters to those of this run's compile, because the next mode's compile has cleared them."""
         counters, metrics = self._counted
         dynamo.counters.clear()
         dynamo.counters.update(counters)
@@ -150,7 +153,7 @@ class ModeRun(Run):
             logging.getLogger(name).handlers = [self.log._breaks]
 
     def compile_in_process(self, cached: set[str]) -> Variant:
-        """Warms up what was compiled ahead. It has no compile cost: other groups compiled beside it."""
+        """Warms up the code compiled ahead. Its compile has no cost: other groups compiled at the same time."""
         self.recall_counts()
         call = self.workload.call(self.ahead)
         min_calls = timing.min_warmup_calls(self.spec, self.workload.device)
@@ -164,24 +167,24 @@ class ModeRun(Run):
         return self.samples
 
     def examine(self, name: str) -> None:
-        """Measures memory and the GPU's own time, and not the throughput back to back."""
+        """Measures memory and the seconds of GPU work, but not the throughput of calls back to back."""
         less = mock.patch.multiple(profiling, DEVICE_SECONDS=DEVICE_SECONDS, back_to_back=lambda *_: None)
         with less:
             super().examine(name)
 
     def check(self) -> None:
-        """Compares the outputs, and does not time the steps of a request."""
+        """Compares the outputs, but does not time the parts of a request."""
         with mock.patch.object(type(self.workload), "end_to_end", lambda *_: None):
             super().check()
 
     def explain(self) -> None:
-        """Profiles both. The rates of the roofline are the machine's: step 'machine' measures them once."""
+        """Profiles eager and compiled. The roofline's rates are the machine's: step 'machine' measures them."""
         with mock.patch.object(profiling, "roofline", lambda *_: None):
             super().explain()
 
 
 class Modes:
-    """A group in its process: one model, one eager, a cell for each mode."""
+    """A group in its own process: one model, one eager, and a run for each mode."""
 
     def __init__(self, group: Group, image: Path) -> None:
         self.cells = [ModeRun(spec, image) for spec in group.specs]
@@ -191,7 +194,7 @@ class Modes:
         return [cell for cell in self.cells if cell.result.status == "ok"]
 
     def for_all(self, step: Callable[[], Any]) -> ModeRun:
-        """Does what all modes need, and returns the cell that did it. Its failure is the failure of all."""
+        """Does a step that is the same for all modes in one run, and returns this run. If it fails, all modes fail."""
         leader = self.good[0]
         leader.attempt(step)
         for cell in self.good if leader.result.status != "ok" else ():
@@ -199,7 +202,7 @@ class Modes:
         return leader
 
     def get_ready(self) -> None:
-        """Calls eager once, as a run does, because models keep some tensors from their first call on. Then compiles."""
+        """Calls eager once, as a run does, because models keep some tensors from their first call. Then compiles."""
         first, *others = self.cells
 
         def load() -> None:
@@ -228,7 +231,7 @@ class Modes:
         return other
 
     def measure(self) -> list[RunResult]:
-        """Warms up, times and examines. Returns a result for each mode, the failed ones included."""
+        """Warms up, times and examines. Returns a result for each mode, also for failed ones."""
         warmed: list[Variant] = []
         with torch.no_grad():
             if self.good:
@@ -276,11 +279,11 @@ def time_modes(
     half: int,
     on_block_end: Callable[[], None] = lambda: None,
 ) -> list[timing.Samples]:
-    """Times one eager and several compiled models in blocks, and returns the samples of each compiled one.
+    """Times one eager and several compiled models in blocks. Returns the samples of each compiled model.
 
-    - A block is `half` calls of eager, then of each model, of each model backwards, and of eager again: E D R R D E.
-    - For each model this is a block of `demo.backend.timing`, with the same eager and control calls for all.
-    - The first calls after a change of model do not count. `PLAN` says when it ends, for all models at once.
+    - A block is `half` calls of eager, then of each model, of each model in reverse order, and of eager: E D R R D E.
+    - For each model this is a block as in `demo.backend.timing`. The eager and control calls are the same for all.
+    - The first calls after a switch of model do not count. `PLAN` says when the timing ends, for all models at once.
     """
     shared = timing.Samples(half)
     samples = [timing.Samples(half, shared.eager, control=shared.control) for _ in compiled]

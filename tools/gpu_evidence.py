@@ -1,12 +1,12 @@
-"""Measures on one GPU what this project claims, in steps that can be broken off and taken up again.
+"""Measures on one GPU what this project claims, in steps that can be interrupted and continued.
 
-    python3 -m tools.gpu_evidence FOLDER             go on where FOLDER says, for 8.5 minutes
+    python3 -m tools.gpu_evidence FOLDER             continue where FOLDER ends, for 8.5 minutes
     python3 -m tools.gpu_evidence FOLDER --quick     the same on this CPU with the bundled checkpoints, in a few minutes
 
 Needs torch 2.11 and transformers 5.17 or newer, pandas, pillow and scipy, and no network. Weights are random: latency
 does not depend on their values. The steps, the most valuable first:
 
-    machine      what it is: device, driver, versions, and the rates of a roofline
+    machine      facts of the machine: device, driver, versions, and the rates of a roofline
     table        the guide's 12 checkpoints at batch 1 (with profiles), 16 and 4, modes default and reduce-overhead
     processes    ViT and ResNet at batch 1 in two more processes each
     formats      the table at batch 1 in tf32 and bfloat16
@@ -15,17 +15,18 @@ does not depend on their values. The steps, the most valuable first:
                  first token and the whole answer
     autotune     mode max-autotune at batch 1
 
-A process measures all modes of a checkpoint and a batch size against one eager (`tools.gpu_cells`). As many as there
-are cores compile side by side, the longest first, and what is ready is timed when that wave has run out. What a compile
-costs is therefore not measured. A group that lacks memory while others wait is run once more, with nobody beside it.
+A process measures all modes of a checkpoint and a batch size against one eager (`tools.gpu_cells`). In a wave, as many
+processes as there are cores compile in parallel, the longest compiles first. Those that are ready are timed after the
+wave. So the cost of compiling is not measured. A group that ran out of memory while other groups were waiting is run
+once more, alone.
 
-A call ends by itself 8.5 minutes after its first line, or at SIGTERM, with its tables written. A kill at any moment
-costs the group in hand: the processes end with the script, and the next call goes on.
+A call ends by itself 8.5 minutes after its first line, or at SIGTERM, after writing its tables. A kill at any moment
+loses the group in progress: its processes end with the script, and the next call continues.
 
-FOLDER holds `cells.jsonl.gz` (everything, raw times included; what is in it is not measured again), `machine.json`,
+FOLDER holds `cells.jsonl.gz` (everything, including raw times; cells in it are not measured again), `machine.json`,
 `noise.txt` (what the cells and tests print), `cells.csv`, `measured.csv`, `summary.md` and `cache.tar`, the compile
-cache. That lies in memory (/dev/shm) while a call runs, and the next call unpacks it, on another machine as well.
-Nothing else is written; of that folder `python3 -m tools.evidence_tables` makes the project's own tables, in
+cache. The cache is in memory (/dev/shm) while a call runs, and the next call unpacks it, even on another machine.
+Nothing else is written. From FOLDER, `python3 -m tools.evidence_tables` makes this project's own tables in
 assets/measured/ and benchmarks/results/.
 """
 # ruff: noqa: E402
@@ -89,14 +90,17 @@ MIN_WAVE_SECONDS = 30.0
 
 
 class TimeUp(BaseException):
-    """The time of this call is over, or it was ended. No Exception, so that no handler takes it for a failure."""
+    """Raised when the time of this call is over, or it was asked to end.
+
+    It is not an Exception, so that no handler takes it for a failure.
+    """
 
 
 # The groups
 
 
 def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Group]]:
-    """Returns the groups of every step but 'machine'; 'tests' has none."""
+    """Returns the groups of each step except 'machine'. The step 'tests' has none."""
     spec = functools.partial(_spec, quick=quick)
 
     def group(step: str, id: str, batch: int = 1, round: int = 0, **more: Any) -> Group:
@@ -124,7 +128,10 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Group]]:
 
 
 def longest_first(groups: Sequence[Group]) -> list[Group]:
-    """Sorts the groups: those of `LONGEST` first, at all batch sizes. A wave is over when its longest compile is."""
+    """Puts the groups of `LONGEST` first, at every batch size.
+
+    A wave of parallel compiles ends only when its longest compile ends, so that one has to begin early.
+    """
 
     def place(group: Group) -> int:
         checkpoint = group.specs[0].checkpoint
@@ -153,10 +160,10 @@ def _spec(checkpoint: str, batch: int, mode: str, quick: bool, **more: Any) -> R
 
 
 def _probe(answer: str) -> subprocess.CompletedProcess[str]:
-    """Evaluates an expression in a child, whose last line is the value as JSON.
+    """Evaluates a Python expression in a child process, which prints the value as JSON in its last line.
 
-    It opens CUDA or NVML, which each forked process must open itself. The child asks CUDA whether there is a GPU:
-    NVML accepts a driver that is too old for this torch.
+    The expression opens CUDA or NVML, which each forked process has to open itself. The child also asks CUDA whether
+    there is a GPU: NVML accepts a driver that is too old for this torch.
     """
     code = (
         "import json, torch; from demo.core import codec; from demo.backend import machine_probe, profiling; "
@@ -168,7 +175,7 @@ def _probe(answer: str) -> subprocess.CompletedProcess[str]:
 
 
 def gpu_problem() -> str:
-    """Returns why no GPU can be measured here, for the end of a sentence; '' if one can."""
+    """Returns why no GPU can be measured here, as the end of a sentence; '' if a GPU can."""
     process = _probe("machine_probe.host()")
     if process.returncode:
         return (process.stderr.strip().splitlines() or ["torch could not be imported"])[-1][:300]
@@ -177,7 +184,7 @@ def gpu_problem() -> str:
 
 
 def look_at_machine(device: str) -> dict[str, Any]:
-    """Returns the facts of the machine with the rates of a roofline in float32, or the problem in asking for them."""
+    """Returns the machine's facts, and the rates of a roofline in float32 or the problem in measuring them."""
     place = f"torch.device({device!r})"
     rates = f"profiling.matrix_rate({place}, torch.float32), profiling.copy_rate({place})"
     process = _probe(f"[machine_probe.environment({place}), {rates}]")
@@ -189,9 +196,9 @@ def look_at_machine(device: str) -> dict[str, Any]:
 
 
 def run_tests(book: Book, noise: Path) -> None:
-    """Runs the functions of tests/gpu that are not in the book, one after another in a process.
+    """Runs the functions of tests/gpu that are not in the book yet, one after another in one process.
 
-    Each is a record of its own, so that the next call goes on where this one ended. None takes a fixture.
+    Each gives a record of its own, so that the next call continues after the last one. None of them uses a fixture.
     """
     recorded = {record["test"] for record in book.of("tests")}
     code = f"from tools import gpu_evidence; gpu_evidence.call_tests({recorded!r}, {os.getpid()})"
@@ -211,9 +218,9 @@ def run_tests(book: Book, noise: Path) -> None:
 
 
 def call_tests(recorded: set[str], parent: int) -> None:
-    """Prints a line of JSON for each test that is not in `known`.
+    """Runs each test that is not in `recorded`, and prints a line of JSON for it.
 
-    The tests are loaded by their path, since an installed package may be called `tests`, too.
+    The tests are loaded by their path, because an installed package may also have the name `tests`.
     """
     end_with(parent)
     spec = importlib.util.spec_from_file_location("test_on_a_gpu", ROOT / "tests" / "gpu" / "test_on_a_gpu.py")
@@ -285,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _end_after(seconds: float) -> None:
-    """Raises TimeUp in this thread once, after `seconds` or at SIGTERM."""
+    """Raises TimeUp once in this thread: after `seconds`, or at SIGTERM."""
 
     def end(*_: Any) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -298,7 +305,7 @@ def _end_after(seconds: float) -> None:
 
 
 def _measure(groups: Sequence[Group], book: Book, folder: Path, left: Callable[[], float]) -> Iterator[dict[str, Any]]:
-    """Measures the groups with a cell that is not in the book. Yields each record that it has added."""
+    """Measures the groups that have a cell that is not in the book. Yields each record after adding it to the book."""
     pending = [group for group in groups if not all(group.key(spec) in book.records for spec in group.specs)]
     size = 1 if any(group.alone for group in pending) else max(1, usable_cores())
     waves = [pending[first : first + size] for first in range(0, len(pending), size)]
@@ -324,14 +331,14 @@ def _measure(groups: Sequence[Group], book: Book, folder: Path, left: Callable[[
 
 
 def unpack_cache(archive: Path) -> None:
-    """Fills the compile cache from an earlier call's archive, unless this machine still holds it."""
+    """Fills the compile cache from the archive of an earlier call, unless this machine still has the cache."""
     if archive.exists() and not CACHE.exists() and os.environ.get("TORCHINDUCTOR_CACHE_DIR") == str(CACHE):
         with contextlib.suppress(tarfile.TarError, OSError), tarfile.open(archive) as packed:  # a torn one is no loss
             packed.extractall(CACHE, filter="data")
 
 
 def pack_cache(archive: Path) -> None:
-    """Packs the compile cache for the next call. It is not compressed: kernels hardly shrink, and time is short."""
+    """Packs the compile cache for the next call, uncompressed: kernels hardly shrink, and time is short."""
     if CACHE.exists() and os.environ.get("TORCHINDUCTOR_CACHE_DIR") == str(CACHE):
         with replacing(archive) as draft, tarfile.open(fileobj=draft, mode="w") as packed:
             packed.add(CACHE, arcname=".", filter=lambda file: None if file.name.endswith(".lock") else file)

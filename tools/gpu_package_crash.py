@@ -1,10 +1,10 @@
-"""Why does a package of AOTInductor crash on loading? Builds one of five lines with other flags each, in two minutes.
+"""Finds out why an AOTInductor package crashes when it is loaded: builds a program with various flags, in two minutes.
 
     python3 -m tools.gpu_package_crash
 
-Each line has an exit code and how far the process came. A negative code is the signal: -4 SIGILL (an instruction that
-this processor lacks), -6 SIGABRT, -11 SIGSEGV. The first lines call `std::regex`, in which the package crashed, without
-any package. On a CPU only these and the CPU's package run. Needs g++.
+Each printed line has an exit code, and how far the process came. A negative code is a signal: -4 SIGILL (an instruction
+that this processor lacks), -6 SIGABRT, -11 SIGSEGV. The first lines call `std::regex`, in which the package crashed,
+without any package. On a CPU only these lines, and a package for the CPU, are run. Needs g++.
 """
 
 import os
@@ -56,7 +56,7 @@ FLAGS = {
 
 
 def attempt(label: str, command: list[str], folder: Path, **variables: str) -> None:
-    """Runs a command in `folder` with an empty compile cache, and prints its exit code and what it said last."""
+    """Runs a command in `folder` with an empty compile cache. Prints its exit code and its last output."""
     shutil.rmtree(folder / "cache", ignore_errors=True)
     environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")} | variables
     process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)

@@ -1,12 +1,12 @@
-"""Is this project's time of a call the GPU's? Times ViT or ResNet-50 with torch and transformers only, in a minute.
+"""Checks this project's times of a call on a GPU: times ViT or ResNet-50 with torch and transformers only, in a minute.
 
     python3 -m tools.gpu_plain_loop vit
     python3 -m tools.gpu_plain_loop resnet --tf32
 
-Each line has the time of a call that is waited for (median, 5th to 95th percentile), of calls back to back with the
-host's share of it, and of the GPU alone, by CUDA events behind a kernel that sleeps. The lines are eager, eager in a
-CUDA graph (the same kernels without the host), two modes of torch.compile, and eager again after each compile. On a CPU
-it runs as well, without the GPU's columns.
+Each printed line has three times: of calls that are waited for one by one (median, 5th to 95th percentile), of calls
+back to back with the host's share, and of the GPU alone, by CUDA events after a kernel that sleeps. The lines are
+eager, eager in a CUDA graph (the same kernels without the host), two modes of torch.compile, and eager again after each
+compile. On a CPU it runs as well, without the GPU's columns.
 """
 
 import argparse
@@ -25,7 +25,7 @@ SLEEP_CYCLES = 40_000_000
 
 
 def model_of(name: str, device: str) -> torch.nn.Module:
-    """Returns ViT-Base or, with the default config, ResNet-50, with random weights made on the device."""
+    """Returns ViT-Base or ResNet-50 (transformers' default config), with random weights made on the device."""
     with torch.device(device):
         if name == "vit":
             return transformers.ViTForImageClassification(transformers.ViTConfig()).eval()
@@ -37,7 +37,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def waited(call: Call, wait: Call) -> str:
-    """Times single calls as `demo.backend.timing.Clock` does."""
+    """Times single calls, each until its result is there, as `demo.backend.timing.Clock` does."""
     times = []
     for _ in range(CALLS):
         wait()
@@ -75,7 +75,7 @@ def on_gpu(call: Call) -> str:
 
 
 def in_cuda_graph(call: Call) -> Call:
-    """Returns a call that replays the kernels of `call`."""
+    """Returns a function that replays the kernels of `call` as a CUDA graph."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

@@ -1,8 +1,8 @@
-"""Turns on the GPU for processes that compile side by side, so that none measures another's work.
+"""Turns on the GPU for processes that compile in parallel, so that none measures the work of another.
 
-Inductor times kernels while it compiles, to choose among them: without tuning, too, to pad matrix products
-(`shape_padding`). Its choice goes into the compile cache. Turns cover the timing of inductor, the calls of compiled
-code and the functions made by `alone`; they do not cover other programs.
+Inductor times kernels while it compiles, to choose among them; even without tuning, to pad matrix products
+(`shape_padding`). Its choice goes into the compile cache. A turn covers the timing by inductor, the calls of compiled
+code, and the functions made by `alone`. It does not keep other programs away.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from torch.utils._filelock import FileLock
 
 
 def alone(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `work` in a turn of its own on the GPU. Its kernels have ended when it returns."""
+    """Returns a version of `work` that runs in a turn of its own on the GPU. Its kernels have ended when it returns."""
     lock = _lock(cache_dir())
 
     def in_turn(*values: Any, **named: Any) -> Any:
@@ -37,14 +37,17 @@ def alone(work: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def _lock(folder: str) -> FileLock:
-    """Returns one lock for each process: compiled code may time kernels at its first call, within its own turn."""
+    """Returns the lock of this process, always the same object.
+
+    So compiled code may time kernels at its first call, within its own turn.
+    """
     Path(folder).mkdir(parents=True, exist_ok=True)
     return FileLock(Path(folder) / "gpu_turns.lock")
 
 
 @contextlib.contextmanager
 def turns(device: torch.device) -> Iterator[None]:
-    """Makes this process take turns on a GPU. On a CPU it changes nothing."""
+    """Makes this process take turns on a GPU with others during the `with` block. On a CPU it does nothing."""
     if device.type != "cuda":
         yield
         return

@@ -1,7 +1,7 @@
 """Adds stored runs to this project's tables, `assets/measured/*.csv`, which the page shows beside the guide's.
 
-python -m demo history export runs.json --search "..."
-python -m tools.measured_table runs.json
+    python -m demo history export runs.json --search "..."
+    python -m tools.measured_table runs.json
 """
 
 import json
@@ -25,11 +25,11 @@ UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph")
 
 
 def add_measured(results: Iterable[RunResult], path: Path, commit: str) -> list[RunResult]:
-    """Writes rows into the table at `path`, new or existing, and returns the results that get no row.
+    """Writes rows into the table at `path`, new or existing. Returns the results for which no row was written.
 
     A run gets a row if it has a valid speed-up or ran out of memory. Its row replaces an earlier row with the same
-    checkpoint, batch size and subset. `commit` is this project's.
-    Raises BadInput if the existing table cannot be read, OSError if it cannot be written.
+    checkpoint, batch size and subset. `commit`: this project's commit. Raises BadInput if the existing table cannot be
+    read, OSError if it cannot be written.
     """
     results_and_rows = [(result, _row(result, commit)) for result in results]
     if rows := [row for _, row in results_and_rows if row is not None]:
@@ -43,7 +43,7 @@ def add_measured(results: Iterable[RunResult], path: Path, commit: str) -> list[
 
 
 def table_of(results: Iterable[RunResult]) -> Path:
-    """Returns the path of the table of the one device that all results are of. Raises BadInput for none or several."""
+    """Returns the path of the table for the results' device. Raises BadInput unless there is exactly one device."""
     devices = {result.environment.device_name for result in results if result.environment is not None}
     if len(devices) != 1:
         raise BadInput(
@@ -54,12 +54,12 @@ def table_of(results: Iterable[RunResult]) -> Path:
 
 
 def device_label(name: str) -> str:
-    """Returns 'T4' for 'Tesla T4', 'H200' for 'NVIDIA H200'."""
+    """Returns a device's short name: 'T4' for 'Tesla T4', 'H200' for 'NVIDIA H200'."""
     return name.removeprefix("NVIDIA ").removeprefix("Tesla ").strip() or name
 
 
 def subset_of(spec: RunSpec) -> str:
-    """Returns a run's `PublishedRow.subset`: 'measured' and the options that are not at their default."""
+    """Returns a run's `PublishedRow.subset`: 'measured', then the options that are not at their default."""
     named = [SUBSET]
     for name, value in _departures(spec).items():
         word = name.replace("_", "-") if value is True else f"{name}-{value}"
@@ -111,7 +111,7 @@ def _row(result: RunResult, commit: str) -> PublishedRow | None:
 
 
 def main(file: str) -> int:
-    """Adds the runs of an exported JSON file to the table of their device. Returns the exit code."""
+    """Adds the runs in an exported JSON file to the table of their device. Returns the exit code."""
     try:
         newest_first = json.loads(Path(file).read_text(encoding="utf-8"))
         results = [from_json(result) for result in reversed(newest_first)]  # of equal settings the last row stays

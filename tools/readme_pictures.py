@@ -1,9 +1,9 @@
-"""Makes the README's pictures anew: times a model on this machine, draws its race, and photographs the page.
+"""Makes the README's pictures again: times a model on this machine, draws its race, and photographs the page.
 
-python -m tools.readme_pictures [--checkpoint ID] [--repeats N]
+    python -m tools.readme_pictures [--checkpoint ID] [--repeats N]
 
-Needs Chromium and a quiet machine. Nothing is written if the answer is not usable, such as "Too busy to tell". The page
-gets a data folder of its own, with this one run.
+Needs Chromium and a quiet machine. Nothing is written if the run has no clear verdict, such as "Too busy to tell". The
+page uses a new data folder that holds only this run.
 """
 
 import argparse
@@ -51,9 +51,9 @@ def main() -> None:
 
 
 def timed_run(checkpoint: str, repeats: str) -> str:
-    """Times the checkpoint with an empty and with a filled compile cache, and returns the run's id.
+    """Times the checkpoint with an empty and with a filled compile cache. Returns the run's id.
 
-    Ends the program if the run gives no usable answer.
+    Ends the program if the run has no usable verdict.
     """
     arguments = ["run", "--checkpoint", checkpoint, "--cache", "empty", "--repeats", repeats, "--json"]
     process = subprocess.run([*COMMAND, *arguments], cwd=ROOT, stdout=subprocess.PIPE, check=False)
@@ -68,7 +68,7 @@ def timed_run(checkpoint: str, repeats: str) -> str:
 
 @contextlib.contextmanager
 def serve() -> Iterator[str]:
-    """Yields the address of the page, which runs until the end of the `with` block."""
+    """Yields the address of the page, which is served during the `with` block."""
     environment, command = os.environ | {"GRADIO_SERVER_PORT": str(free_port())}, [sys.executable, "app.py"]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as app:
         try:

@@ -1,8 +1,8 @@
-"""Records the results that come with the project: of each bundled model, and of each preset of stage mode.
+"""Records the results that come with the project: one of each bundled model, and one of each preset of stage mode.
 
 Start it on a machine that does nothing else: python -m tools.record
 
-Each is one run that begins with an empty compile cache. A result that other programs disturbed is not kept.
+Each run begins with an empty compile cache. A result that other programs disturbed is not kept.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from demo.ui.tabs.stage_bar import presets
 
 
 def specs() -> dict[str, RunSpec]:
-    """Returns the runs to record, by the name of their file."""
+    """Returns the runs to record by the name of their file."""
     bundled = [entry for entry in catalog.CHECKPOINTS if entry.bundled]
     prompts = [catalog.PROMPT if entry.task == TEXT_GENERATION else "" for entry in bundled]
     models = [catalog.make_spec(entry.id, prompt=prompt) for entry, prompt in zip(bundled, prompts, strict=True)]

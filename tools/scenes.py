@@ -1,12 +1,12 @@
-"""Draw scenes of plain shapes, with the truth about them: the world the bundled checkpoints were trained in.
+"""Draws scenes of plain shapes, and says what is in them: pictures to train and test the bundled checkpoints.
 
-One scene serves three tasks. Classification names the *dominant* shape: the scene's largest, with more than twice the
-area of any other, and near the middle. Detection wants every shape's box. Segmentation wants every pixel's shape.
+A scene serves three tasks. Classification names the *dominant* shape: the largest, with more than twice the area of any
+other, and near the middle. Detection needs the box of every shape. Segmentation needs the shape at every pixel.
 
-A seed fixes the scene; the size only says how many pixels it is drawn with (though another aspect ratio places shapes
-differently). Lengths are therefore kept in units of the image's shorter side. Limits: shapes are flat, wholly inside
-the picture, turned by at most 30 degrees, at most a fifth hidden, and unlike in colour to what lies behind them.
-Nothing here resembles a photograph.
+The seed determines the scene; the size only determines with how many pixels it is drawn (but another aspect ratio
+places shapes differently). Lengths are therefore in units of the image's shorter side. Limits: shapes are flat, wholly
+inside the picture, turned by at most 30 degrees, at most a fifth hidden, and different in colour from what is behind
+them. Nothing here resembles a photograph.
 """
 
 import io
@@ -28,7 +28,7 @@ _RING_HOLE = 0.56
 
 @dataclass(frozen=True)
 class SceneObject:
-    """One shape. `box` is (x0, y0, x1, y1) in pixels, round the whole outline even where another shape hides part."""
+    """One shape. `box` is (x0, y0, x1, y1) in pixels, around the whole outline even where a part is hidden."""
 
     label: str
     box: tuple[float, float, float, float]
@@ -36,7 +36,7 @@ class SceneObject:
 
 @dataclass(frozen=True)
 class Scene:
-    """A picture and the truth about it. `mask` is (height, width) uint8: 0 background, else 1 + index into SHAPES."""
+    """A picture and what is in it. `mask` is (height, width) uint8: 0 is background, else 1 + index into SHAPES."""
 
     image: Image.Image
     label: str
@@ -46,7 +46,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A shape that has found its place; lengths in short sides, colours 0..1."""
+    """A shape with its place. Lengths are in units of the picture's shorter side, colours are 0 to 1."""
 
     kind: str
     centre: tuple[float, float]
@@ -60,7 +60,7 @@ class _Placed:
 
 
 def draw_scene(seed: int, size: tuple[int, int]) -> Scene:
-    """Draws the scene of this seed at `size` = (width, height) pixels, 32 or more each."""
+    """Draws the scene of this seed. `size`: (width, height) in pixels, each at least 32."""
     width, height = size
     layout_seed, pixel_seed = np.random.SeedSequence(seed).spawn(2)
     rng, pixel_rng = np.random.default_rng(layout_seed), np.random.default_rng(pixel_seed)
@@ -78,7 +78,10 @@ def draw_scene(seed: int, size: tuple[int, int]) -> Scene:
 
 
 def random_size(seed: int) -> tuple[int, int]:
-    """Returns a picture size for this seed: a short side of 136 to 340 pixels, the shape of a camera or a screen."""
+    """Returns a picture size for this seed: a shorter side of 136 to 340 pixels, and a usual aspect ratio.
+
+    The aspect ratio is that of a camera or a screen.
+    """
     rng = np.random.default_rng((seed, 1))
     short = int(rng.integers(136, 341))
     ratio = float(rng.choice([1.0, 4 / 3, 4 / 3, 4 / 3, 3 / 2, 16 / 9])) * rng.uniform(0.96, 1.04)
@@ -90,7 +93,7 @@ def random_size(seed: int) -> tuple[int, int]:
 
 
 def _unit_outline(kind: str) -> np.ndarray:
-    """Returns the outline as (n, 2) points round the origin, scaled so that every kind covers about the same area."""
+    """Returns the outline as (n, 2) points around the origin, scaled so that all kinds have about the same area."""
     turn = np.linspace(0, 2 * math.pi, 96, endpoint=False)
     if kind in ("circle", "ring"):
         points = np.stack([np.cos(turn), np.sin(turn)], 1) * (0.92 if kind == "circle" else 1.1)
@@ -127,7 +130,10 @@ def _box(shape: _Placed, short: int) -> tuple[float, float, float, float]:
 
 
 def _stencil(kind: str, points: np.ndarray, hole_of: np.ndarray, size: tuple[int, int]) -> Image.Image:
-    """Returns the shape's area, 255 inside, without antialiasing; `points` and `hole_of` are in pixels of `size`."""
+    """Returns the shape's area as a picture, 255 inside, without antialiasing.
+
+    `points` and `hole_of` are in pixels of `size`.
+    """
     stencil = Image.new("L", size, 0)
     draw = ImageDraw.Draw(stencil)
     draw.polygon([(float(x), float(y)) for x, y in points], fill=255)
@@ -150,7 +156,7 @@ def _hsv(hue: float, saturation: float, value: float) -> np.ndarray:
 
 
 def _lab(rgb: np.ndarray) -> np.ndarray:
-    """Converts sRGB 0..1 to CIE Lab (D65), to judge how different two colours look."""
+    """Converts sRGB (0 to 1) to CIE Lab (D65), in which distances say how different two colours look."""
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     matrix = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
     xyz = (matrix @ linear) / np.array([0.9505, 1.0, 1.089])
@@ -172,7 +178,7 @@ def _backdrop_colours(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]
 
 
 def _fill_colour(rng: np.random.Generator, behind: list[np.ndarray]) -> np.ndarray:
-    """Returns a colour that stands out from all of `behind`, or the best of 40 tries if none is far enough."""
+    """Returns a colour that differs clearly from all colours in `behind`; the best of 40 tries if none does."""
     behind_lab = [_lab(colour) for colour in behind]
     best, best_distance = np.ones(3), -1.0
     for _ in range(40):
@@ -193,7 +199,7 @@ def _fill_colour(rng: np.random.Generator, behind: list[np.ndarray]) -> np.ndarr
 def _place_shapes(
     rng: np.random.Generator, extent: tuple[float, float], backdrop: tuple[np.ndarray, np.ndarray]
 ) -> list[_Placed]:
-    """Returns one to five shapes, the dominant one first. At most `_MAX_HIDDEN` of each is ever covered."""
+    """Returns one to five shapes, the dominant shape first. At most `_MAX_HIDDEN` of each shape is covered."""
     first, second = backdrop
     behind = [first, second, (first + second) / 2]
     others = int(rng.integers(0, 5))
@@ -233,7 +239,10 @@ def _place_shapes(
 def _find_room(
     rng: np.random.Generator, kind: str, radius: float, angle: float, extent: tuple[float, float], roam: float
 ) -> tuple[float, float]:
-    """Returns a place wholly inside the picture. `roam` below 1 keeps to that share of the room, round the middle."""
+    """Returns a random place for a shape, wholly inside the picture.
+
+    `roam` below 1: the place is within that share of the possible places, around the middle.
+    """
     points = _outline(kind, (0.0, 0.0), radius, angle)
     low, high = points.min(0) - 0.012, points.max(0) + 0.012
     first, last = -low, np.array(extent) - high
@@ -250,7 +259,7 @@ def _coarse_stencil(
 
 
 def _most_covered(stencils: list[np.ndarray]) -> float:
-    """Returns the largest share of any shape that others cross: what could be hidden in the worst painting order."""
+    """Returns the largest share of any shape that others overlap: as much is hidden in the worst painting order."""
     crossed = np.sum(stencils, axis=0) > 1
     return max(float((stencil & crossed).sum()) / max(1, int(stencil.sum())) for stencil in stencils)
 
@@ -259,13 +268,13 @@ def _most_covered(stencils: list[np.ndarray]) -> float:
 
 
 def _clouds(rng: np.random.Generator, size: tuple[int, int], cells: int) -> np.ndarray:
-    """Returns smooth random values about -1..1, the same picture at every size."""
+    """Returns smooth random values from about -1 to 1. They show the same pattern at every size."""
     grid = Image.fromarray(rng.uniform(-1, 1, (cells, cells)).astype(np.float32))
     return np.asarray(grid.resize(size, Image.Resampling.BICUBIC), dtype=np.float32)
 
 
 def _ramps(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns pixel centres as x (1, width) and y (height, 1), in short sides."""
+    """Returns the pixel centres as x (1, width) and y (height, 1), in units of the shorter side."""
     width, height = size
     short = min(size)
     x = (np.arange(width, dtype=np.float32) + 0.5) / short
@@ -276,7 +285,7 @@ def _ramps(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
 def _draw_background(
     rng: np.random.Generator, size: tuple[int, int], backdrop: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """Returns (height, width, 3) float32 in 0..1: a plain colour or a gradient, under two faint textures at most."""
+    """Returns (height, width, 3) float32 in 0 to 1: a plain colour or gradient, with at most two faint textures."""
     x, y = _ramps(size)
     first, second = (colour.astype(np.float32) for colour in backdrop)
     style = str(rng.choice(["plain", "linear", "radial", "clouds"], p=[0.15, 0.35, 0.25, 0.25]))
@@ -318,7 +327,7 @@ def _draw_background(
 
 
 def _scribble(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
-    """Draws a few thin lines across the picture: clutter that is no shape."""
+    """Draws a few thin lines across the picture, as clutter that is not a shape."""
     short = min(size)
     layer = Image.new("L", size, 0)
     draw = ImageDraw.Draw(layer)
@@ -331,7 +340,7 @@ def _scribble(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
 def _paint_shapes(
     rng: np.random.Generator, canvas: np.ndarray, placed: list[_Placed], short: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Paints the shapes one over the other in random order. The mask holds what is on top."""
+    """Paints the shapes over each other in random order. Returns the canvas, and a mask of the uppermost shapes."""
     height, width = canvas.shape[:2]
     mask = np.zeros((height, width), dtype=np.uint8)
     canvas = canvas.copy()
@@ -356,7 +365,10 @@ def _paint_shapes(
 def _antialiased(
     shape: _Placed, points: np.ndarray, window: tuple[int, int, int, int], short: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the coverage, 0..1, of the shape and of its rim in the window, from a drawing four times as large."""
+    """Returns how much of each pixel in the window the shape and its rim cover, 0 to 1.
+
+    It is computed from a drawing four times as large.
+    """
     left, top, right, bottom = window
     big = ((right - left) * _SUPERSAMPLE, (bottom - top) * _SUPERSAMPLE)
     # Pillow puts integer coordinates at pixel centres, hence the half pixel.
@@ -378,7 +390,7 @@ def _antialiased(
 
 
 def _finish(rng: np.random.Generator, shape: _Placed, size: tuple[int, int], short: int) -> np.ndarray:
-    """Returns the paint that fills a shape's window, (height, width, 3)."""
+    """Returns the colours that fill a shape's window, (height, width, 3)."""
     first, second = shape.colour.astype(np.float32), shape.second_colour.astype(np.float32)
     angle, waves = rng.uniform(0, math.pi), rng.uniform(3, 7)
     x = (np.arange(size[0], dtype=np.float32) / short - size[0] / short / 2)[None, :] / shape.radius
@@ -396,7 +408,7 @@ def _finish(rng: np.random.Generator, shape: _Placed, size: tuple[int, int], sho
 
 
 def _cast_shadow(canvas: np.ndarray, shape: _Placed, short: int) -> None:
-    """Darkens what lies below and to the right of a shape, softly."""
+    """Darkens the canvas softly below and to the right of a shape."""
     height, width = canvas.shape[:2]
     softness = 0.016 * short
     shift = np.array([0.012, 0.018]) * short
@@ -412,7 +424,7 @@ def _cast_shadow(canvas: np.ndarray, shape: _Placed, short: int) -> None:
 
 
 def _camera(rng: np.random.Generator, pixel_rng: np.random.Generator, image: Image.Image) -> Image.Image:
-    """Does what a lens, a sensor and a file format do: blur, exposure, noise, JPEG. Each only sometimes."""
+    """Imitates a lens, a sensor and a file format: blur, exposure, noise, JPEG. Each is applied only sometimes."""
     blur, exposure, noise, quality = rng.uniform([0.0, 0.88, 0.0, 45], [0.005, 1.1, 0.05, 95])
     has_blur, has_noise, has_jpeg = rng.random(3) < (0.4, 0.6, 0.5)
     if has_blur:

@@ -1,11 +1,11 @@
-"""Train the three bundled checkpoints on drawn shapes, and write their folders.
+"""Trains the three bundled vision checkpoints on drawn shapes, and writes their folders.
 
     python -m tools.train_shapes                  all three, one after the other
     python -m tools.train_shapes --only vit       one of them: vit, segformer or rtdetr
 
-Same torch and same processor give the same weights: everything random comes from fixed seeds, and one thread does the
-sums, so that their order never changes. Another torch or processor rounds differently and lands on other weights, as
-good. Training wants no GPU; the model cards say how many minutes each took on one CPU core.
+The same torch and the same processor give the same weights: all random numbers come from fixed seeds, and sums are
+computed in one thread, so that their order never changes. Another torch or processor rounds differently and gives other
+weights, which are as good. Training needs no GPU; the model cards say how many minutes it took on one CPU core.
 """
 
 import argparse
@@ -46,10 +46,10 @@ Batch = dict[str, Any]  # keyword arguments of a model's forward
 
 
 class Tutor(torch.nn.Module):
-    """Asks a ViT's patch tokens, while it learns, which shapes they lie on; thrown away afterwards.
+    """An additional head during a ViT's training: it predicts for each patch token which shapes the patch shows.
 
-    One label a scene teaches a transformer without convolutions almost nothing at first: its loss stood at ln 7 for
-    600 steps of 32 scenes. Here every patch of every scene has something to learn from.
+    It is dropped afterwards. With one label for each scene, a transformer without convolutions hardly learns at first:
+    its loss stayed at ln 7 for 600 steps of 32 scenes. With this head there is something to learn from every patch.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -58,7 +58,7 @@ class Tutor(torch.nn.Module):
         self.head = torch.nn.Linear(model.config.hidden_size, len(SHAPES) + 1)
 
     def forward(self, model: PreTrainedModel, batch: Batch) -> torch.Tensor:
-        """Returns the model's loss plus that of the patches. `batch["masks"]` is (n, size, size)."""
+        """Returns the model's loss plus the loss of the patches. `batch["masks"]` is (n, size, size)."""
         images, masks = batch["pixel_values"], batch["masks"]
         outputs = model(pixel_values=images, labels=batch["labels"], output_hidden_states=True)
         tokens = outputs.hidden_states[-1][:, 1:]
@@ -71,8 +71,8 @@ class Tutor(torch.nn.Module):
 class Recipe:
     """How one checkpoint is made.
 
-    `afresh` replaces the library's first weights. Not for RT-DETR: much in it starts at zero or from a pattern on
-    purpose, and it gained nothing from other scales elsewhere.
+    `afresh`: whether the library's first weights are replaced. Not for RT-DETR, in which many weights start at zero or
+    in a pattern on purpose; other scales for the rest did not help.
     """
 
     folder: str
@@ -111,7 +111,7 @@ def build_vit() -> ViTForImageClassification:
 
 
 def build_segformer() -> SegformerForSemanticSegmentation:
-    """Returns a SegFormer with 0.42 M parameters. Its first stage halves the picture, so that thin tips survive."""
+    """Returns a SegFormer with 0.42 M parameters. Its first stage only halves the picture, to keep thin tips."""
     return SegformerForSemanticSegmentation(
         SegformerConfig(
             strides=[2, 2, 2, 2],
@@ -130,7 +130,7 @@ def build_segformer() -> SegformerForSemanticSegmentation:
 
 
 def build_rtdetr() -> RTDetrForObjectDetection:
-    """Returns an RT-DETR with 0.77 M parameters. Its batch norms are not frozen: from scratch they hold nothing yet."""
+    """Returns an RT-DETR with 0.77 M parameters. Its batch norms are not frozen, because it is trained from scratch."""
     return RTDetrForObjectDetection(
         RTDetrConfig(
             backbone_config=RTDetrResNetConfig(
@@ -163,10 +163,10 @@ def build_rtdetr() -> RTDetrForObjectDetection:
 
 
 def start_afresh(model: PreTrainedModel) -> None:
-    """Draws first weights that suit small models, in place of the library's, which suit large ones or a finished one.
+    """Replaces the library's first weights by random weights that suit small models.
 
-    The library draws every matrix with a deviation of 0.02 whatever its width; in layers this narrow little gets
-    through. Here each layer keeps the scale of what it is given, and a ViT's positions start as waves.
+    The library draws all matrices with a deviation of 0.02, whatever their width, which makes signals in narrow layers
+    vanish. Here each layer keeps the scale of its inputs, and the position embeddings of a ViT start as waves.
     """
     for module in model.modules():
         if isinstance(module, (torch.nn.Linear, torch.nn.Conv2d)):
@@ -179,7 +179,7 @@ def start_afresh(model: PreTrainedModel) -> None:
 
 
 def _waves(side: int, width: int) -> torch.Tensor:
-    """Returns (1, 1 + side * side, width): sines and cosines of row and column, so that neighbours start out alike."""
+    """Returns (1, 1 + side * side, width): sines and cosines of row and column. Neighbours start out similar."""
     quarter = width // 4
     frequencies = 100.0 ** -(torch.arange(quarter) / quarter)
     angles = torch.arange(side)[:, None] * frequencies
@@ -193,17 +193,17 @@ def _waves(side: int, width: int) -> torch.Tensor:
 
 
 def _flips(count: int, generator: torch.Generator) -> torch.Tensor:
-    """Returns (count,) of bool: which pictures to mirror left-right. Shapes keep their names in a mirror."""
+    """Returns (count,) of bool: which pictures to mirror left-right. A mirrored shape keeps its name."""
     return torch.rand(count, generator=generator) < 0.5
 
 
 def _mirror(planes: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
-    """Mirrors the chosen ones of (n, ..., height, width)."""
+    """Returns the planes, (n, ..., height, width), with those chosen by `flips` mirrored left-right."""
     return torch.where(flips.view(-1, *[1] * (planes.dim() - 1)), planes.flip(-1), planes)
 
 
 def _mirror_boxes(boxes: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
-    """Mirrors the chosen ones of (n, objects, 4) boxes, given as centre and extent."""
+    """Returns the boxes, (n, objects, 4) as centre and extent, with those chosen by `flips` mirrored left-right."""
     x, *rest = boxes.unbind(-1)
     return torch.stack([torch.where(flips[:, None], 1 - x, x), *rest], -1)
 
@@ -211,10 +211,10 @@ def _mirror_boxes(boxes: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
 def _pictures(
     pixels: np.ndarray, masks: torch.Tensor, flips: torch.Tensor, generator: torch.Generator, ease: float
 ) -> torch.Tensor:
-    """Returns (n, 3, size, size) in 0..1: some mirrored, with channels shuffled, contrast, brightness and noise varied.
+    """Returns (n, 3, size, size) in 0 to 1: some mirrored; channels shuffled; contrast, brightness, noise varied.
 
-    `ease` 1 shows white silhouettes on black instead, 0 the pictures themselves, a share between them a blend.
-    `masks` are mirrored already.
+    `ease`: 1 gives white silhouettes on black instead, 0 the pictures, a value between them a blend of both. `masks`
+    are mirrored already.
     """
     count = len(pixels)
     images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
@@ -232,10 +232,10 @@ def _pictures(
 
 
 def _ease(step: int, steps: int) -> float:
-    """Returns the share of silhouettes: 1 for the first twelfth of the training, then falling until a third is done.
+    """Returns the share of silhouettes: 1 in the first twelfth of the training, then falling to 0 at a third of it.
 
-    A shape's outline is the same whatever its colour: learning outlines first spares the models the long time in
-    which they tell shape from background but no shape from another.
+    A shape's outline does not depend on its colour. If models learn outlines first, they skip a long phase in which
+    they can tell shapes from the background, but not from each other.
     """
     return min(1.0, max(0.0, (1 / 3 - step / steps) / (1 / 3 - 1 / 12)))
 
@@ -319,7 +319,7 @@ RECIPES = {
 
 
 def _orders(count: int, batch_size: int, seed: int) -> Iterator[np.ndarray]:
-    """Yields the rows of one batch after another, every scene once before any comes again."""
+    """Yields the row numbers of one batch after another. Every scene is used once before any scene is used again."""
     rng = np.random.default_rng(seed)
     while True:
         order = rng.permutation(count)
@@ -348,7 +348,7 @@ def train(recipe: Recipe, scenes: TrainingSet, steps: int) -> PreTrainedModel:
 
 
 def make_repeatable() -> None:
-    """Sets torch's global seed, and one thread for sums whose order never changes."""
+    """Sets torch's global seed and one thread, so that the order of sums never changes."""
     torch.manual_seed(SEED)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -362,7 +362,7 @@ def fit(
     learning_rate: float,
     weight_decay: float,
 ) -> None:
-    """Takes a step of AdamW for each of `steps` losses. `learning_rate` is the peak of a one-cycle schedule."""
+    """Makes a step of AdamW for each of `steps` losses. `learning_rate`: the peak of a one-cycle schedule."""
     decayed = [weight for weight in weights if weight.dim() > 1]
     free = [weight for weight in weights if weight.dim() <= 1]
     optimizer = torch.optim.AdamW(
@@ -388,10 +388,11 @@ def fit(
 
 
 def calibrate(model: PreTrainedModel, processor: Any) -> float:
-    """Moves the detector's scores so that a threshold of 0.5 lets through `FALSE_BOXES` an image. Returns the old one.
+    """Shifts a detector's scores so that `FALSE_BOXES` wrong boxes an image exceed 0.5.
 
-    Training gives scores no natural threshold: they are learned as the overlap to be expected. Only the bias of the
-    last class layer changes, so the order of the boxes does not. The scenes are neither the training's nor the test's.
+    Returns the threshold that gave as many before the shift. Training gives the scores no natural threshold: they are
+    learned as expected overlaps. Only the bias of the last class layer changes, so the order of the boxes does not. The
+    scenes used are neither those of the training nor those of the test.
     """
     scenes = evaluate_shapes.fresh_scenes(evaluate_shapes.CALIBRATION_SEED, 600)
     detections = [(scene, evaluate_shapes.find_boxes(model, processor, scene)) for scene in scenes]
@@ -410,7 +411,7 @@ def calibrate(model: PreTrainedModel, processor: Any) -> float:
 
 
 def save(model: PreTrainedModel, processor: Any, folder: Path) -> None:
-    """Writes an ordinary `from_pretrained` folder. `processor` is an image processor or a tokenizer."""
+    """Writes an ordinary folder for `from_pretrained`. `processor`: an image processor or a tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     (folder / "model.safetensors").chmod(0o644)  # as any other file of the repository

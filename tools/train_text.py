@@ -1,9 +1,9 @@
-"""Train the bundled text model on descriptions of scenes, and write its folder.
+"""Trains the bundled text model on descriptions of scenes, and writes its folder.
 
     python -m tools.train_text
 
-It is built as Gemma is, from random weights. Same torch and same processor give the same weights, as for the models of
-`tools/train_shapes.py`: everything random comes from fixed seeds, and one thread does the sums.
+The model has Gemma's architecture and starts from random weights. The same torch and the same processor give the same
+weights, as in `tools/train_shapes.py`: all random numbers come from fixed seeds, and sums are computed in one thread.
 """
 
 import argparse
@@ -31,9 +31,10 @@ MOST_TOKENS = 512  # bytes, words and what words are merged from
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """Returns a tokenizer with a token for each word of the grammar and each of the 256 bytes, so it takes any text.
+    """Returns a tokenizer with a token for each word of the grammar and for each of the 256 bytes.
 
-    Special tokens have Gemma's numbers, and <bos> goes before every text as Gemma's tokenizer puts it.
+    So it accepts any text. Special tokens have Gemma's numbers. As in Gemma's tokenizer, <bos> is put before every
+    text.
     """
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     bare = Tokenizer(models.BPE())
@@ -81,10 +82,11 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> GemmaForCausalLM:
 
 
 def draw_rows(tokenizer: PreTrainedTokenizerFast, rows: int) -> torch.Tensor:
-    """Returns (rows, LENGTH) token ids: descriptions one after another, cut off where the row ends.
+    """Returns (rows, LENGTH) token ids: descriptions one after another, cut off at the end of the row.
 
-    A row begins with the beginning of a description, or the first questions would be about what nobody can know. One
-    description in four goes without <eos>: where a benchmark forbids that token, <bos> and the next one still follow.
+    A row starts with the start of a description, because the first questions would otherwise be about unknown shapes.
+    One description in four has no <eos>: if a benchmark forbids this token, <bos> and the next description still
+    follow.
     """
     seeds = count(FIRST_TRAINING_SEED)
     drawn = []

@@ -1,8 +1,8 @@
-"""Draw the training scenes once, in bulk, into a folder outside the repository.
+"""Draws the training scenes once, all together, into a folder outside the repository.
 
-Drawing a scene takes about as long as a training step on it, and every run wants the same ones. Scenes are drawn at
-the sizes and aspect ratios of ordinary pictures and then squeezed to the models' square inputs by Pillow's bilinear
-filter, which is what the image processors of the checkpoints do later.
+Drawing a scene takes about as long as a training step on it, and every training needs the same scenes. Scenes are drawn
+at the sizes and aspect ratios of ordinary pictures. Then Pillow's bilinear filter scales them to the square inputs of
+the models, as the checkpoints' image processors do later.
 """
 
 import hashlib
@@ -26,7 +26,10 @@ MOST_OBJECTS = 5
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Arrays over n scenes. `boxes` are (centre x, centre y, width, height) as shares of the picture; label -1 pads."""
+    """Arrays over n scenes. Label -1 is padding.
+
+    `boxes` are (centre x, centre y, width, height) as shares of the picture.
+    """
 
     small: np.ndarray  # (n, SMALL, SMALL, 3) uint8
     large: np.ndarray  # (n, LARGE, LARGE, 3) uint8
@@ -40,7 +43,7 @@ _Arrays = dict[str, np.ndarray]
 
 
 def load(count: int) -> TrainingSet:
-    """Returns the first `count` training scenes, drawn now unless an earlier run left them."""
+    """Returns the first `count` training scenes. They are drawn now, unless an earlier run has stored them."""
     folder = _folder(count)
     if not folder.exists():
         print(f"Drawing {count} scenes into {folder} ...")
@@ -50,13 +53,13 @@ def load(count: int) -> TrainingSet:
 
 
 def _folder(count: int) -> Path:
-    """Returns a folder named after a few scenes as drawn now, so that changed drawing code never meets old scenes."""
+    """Returns a folder whose name depends on a few scenes as drawn now, so that changed code never uses old scenes."""
     sample = b"".join(array.tobytes() for array in _draw_chunk(0, 8).values())
     return Path(tempfile.gettempdir()) / f"shapes-{count}-{hashlib.sha256(sample).hexdigest()[:12]}"
 
 
 def _draw_all(count: int, folder: Path) -> None:
-    """Draws in all processors. The finished folder appears at once, so that an interrupted run leaves none behind."""
+    """Draws the scenes on all cores. The folder gets its name once it is complete: interrupted runs leave none."""
     chunk = 250
     starts = range(0, count, chunk)
     sizes = [min(chunk, count - start) for start in starts]

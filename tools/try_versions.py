@@ -2,9 +2,10 @@
 
     python -m tools.try_versions 2.11.0/5.17.0 2.15.0/5.24.0 --environments FOLDER
 
-An environment is made with pip, or taken from FOLDER if an earlier start made it: some gigabytes each. In each the
-tests of `TESTS` run, and the default run of the command line, with a compile cache of its own. The table goes to
-`benchmarks/results/try_versions.md`. Tests that compare texts of a library with the pinned versions may differ.
+An environment is made with pip, or reused from FOLDER if an earlier start made it there. It has some gigabytes. In each
+environment the tests `TESTS` and the default run of the command line are run, with a compile cache of its own. The
+table goes to `benchmarks/results/try_versions.md`. Tests that compare a library's texts with those of the pinned
+versions may fail.
 """
 
 import argparse
@@ -26,7 +27,7 @@ FREE = ("torch", "transformers", "huggingface_hub")
 
 
 def environment(folder: Path, torch: str, transformers: str) -> Path:
-    """Returns the Python of an environment with these versions. Raises CalledProcessError if pip finds no such set."""
+    """Returns the path of Python in an environment with these versions. Raises CalledProcessError if pip fails."""
     home = folder / f"torch-{torch}-transformers-{transformers}"
     python = home / "bin" / "python"
     if not (home / "complete").exists():
@@ -41,7 +42,7 @@ def environment(folder: Path, torch: str, transformers: str) -> Path:
 
 
 def try_pair(python: Path, caches: Path, tests: list[str]) -> list[str]:
-    """Returns the cells of a row: what the tests and the default run said, and how long both took."""
+    """Returns the cells of a table row: the outcome of the tests and of the default run, and how long each took."""
     variables = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(caches / "cache"), "WORTH_COMPILING_DATA": str(caches)}
     started = time.perf_counter()
     command = [str(python), "-m", "pytest", "--quiet", "--durations=0", "--durations-min=600", *tests]

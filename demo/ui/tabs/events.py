@@ -104,8 +104,7 @@ class WorkView(ABC, Generic[W]):
     def _show_end(self, going: W) -> Updates: ...
 
     def work_of(self, request: gr.Request, visitor: str | None) -> Work | None:
-        """Returns the visitor's latest work, running or ended; None for none. `visitor`: the id that the browser has.
-        """
+        """Returns the visitor's latest work, running or ended; None without any. `visitor`: the id in the browser."""
         return self.works.of(visitor_name(visitor, request.session_hash))
 
     def _start(self, request: gr.Request, visitor: str | None, make: Callable[[str], W]) -> Updates:
