@@ -1,9 +1,10 @@
 """Groups of cells for the evidence on a GPU: a process for a checkpoint and a batch size, with all modes and one eager.
 
 - A group loads and compiles up to the first call of the compiled code. Random weights are made on the GPU. Mode
-  reduce-overhead finds the kernels that mode default has just compiled.
-- It is then timed in blocks of eager, each mode, each mode backwards, eager. One eager serves all modes.
-- Text models and mode max-autotune, which times kernels to choose among them, run as usual, alone in their turn.
+  reduce-overhead uses the kernels that mode default has just compiled.
+- It is then timed in blocks of eager, each mode, each mode in reverse order, eager. The same eager calls serve all
+  modes.
+- Text models, and mode max-autotune, which times kernels while it compiles, run as usual, alone in their turn.
 
 `tools.gpu_wave` starts the processes.
 """

@@ -1,9 +1,9 @@
-"""The processes of a wave: they compile side by side and are timed one after another.
+"""The processes of a wave: they compile in parallel, and are then timed one after another.
 
 - The processes are forked after torch and transformers have been imported.
-- Compiling needs a core, so the groups of a wave load and compile side by side. On the GPU they take turns.
-- Timing needs a quiet machine, so the groups that are ready are then timed one after another. The waiting groups hold
-  their weights on the GPU, and a result counts them as other processes there.
+- Compiling needs a core, so the groups of a wave load and compile in parallel. On the GPU they take turns.
+- Timing needs a quiet machine, so the groups that have compiled are then timed one after another. The waiting groups
+  keep their weights on the GPU, and a result counts them as other processes there.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ DIE_WITH_PARENT = 1
 
 
 def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:
-    """Lives as the forked process: gets ready, waits for its turn, answers."""
+    """The whole work of a forked process: it gets ready, waits for its turn, measures and sends the results."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()
     log = os.open(noise, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -81,9 +81,10 @@ def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:
 
 
 def _sent(result: RunResult, started: float, waiting: int) -> dict[str, Any]:
-    """Returns the result as JSON.
+    """Returns the result as a dict of JSON values.
 
-    The groups that wait for their turn hold the GPU's memory and compute nothing: a warning of neighbours says so.
+    If groups wait for their turn, a caveat about other processes on the GPU says how many: they hold memory, but
+    compute nothing.
     """
     if waiting:
         groups = f"Up to {waiting} of them were processes of this script that waited for their turn."
@@ -93,14 +94,14 @@ def _sent(result: RunResult, started: float, waiting: int) -> dict[str, Any]:
 
 
 def end_with(parent: int) -> None:
-    """Asks Linux to kill this process when its parent ends, however that ends."""
+    """Asks Linux to kill this process when its parent ends, for whatever reason."""
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
 class Child:
-    """The forked process of a group, seen from the script."""
+    """The forked process of a group, as the main process sees it."""
 
     open: list["Child"] = []  # noqa: RUF012
 
@@ -124,7 +125,7 @@ class Child:
         self.answer: dict[str, Any] | None = None
 
     def listen(self) -> None:
-        """Reads what the process has sent. Call it when `reading` has something."""
+        """Reads what the process has sent. Call it when `reading` has data."""
         said = os.read(self.reading, 1 << 20)
         if not said:
             self.ended = True
@@ -138,12 +139,12 @@ class Child:
                 self.answer, self.ended = message, True
 
     def go(self, waiting: int) -> None:
-        """Begins its turn; `waiting` groups wait meanwhile."""
+        """Tells the process that its turn begins. `waiting`: how many groups wait at that time."""
         with contextlib.suppress(OSError):
             os.write(self._writing, bytes([min(waiting, 255)]))
 
     def stop(self, seconds: float) -> None:
-        """Ends the wait for it after `seconds`, its limit."""
+        """Stops waiting for the process, because it has exceeded its limit of `seconds`."""
         self.answer, self.ended = self.answer or {"timed_out": seconds}, True
 
     def close(self) -> None:
@@ -162,10 +163,11 @@ class Child:
 def run_wave(
     groups: Sequence[Group], image: Path, noise: Path, left: Callable[[], float] = lambda: float("inf")
 ) -> Iterator[dict[str, Any]]:
-    """Compiles the groups side by side, times those that are ready one after another, and yields a record of each cell.
+    """Compiles the groups in parallel, times those that are ready one after another, and yields a record of each cell.
 
-    `left` returns the seconds that are left of the call: the compile ahead leaves enough of them for the turns. A group
-    that is not ready in time is stopped. If the call's time was the reason, it yields nothing, and is tried again.
+    `left`: returns how many seconds of this call are left. Compiling ahead leaves enough of them for the turns. A group
+    that is not ready in time is stopped. If the reason was the time of this call, it yields nothing for the group,
+    which is tried again later.
     """
     children = [Child(group, image, noise) for group in groups]
     begun = now()
@@ -199,14 +201,14 @@ def now() -> float:
 
 
 def listen(children: Sequence[Child], seconds: float) -> None:
-    """Waits until one of the children says something, for `seconds` at most, and reads it."""
+    """Waits up to `seconds` until one of the children has sent something, and reads it."""
     by_pipe = {child.reading: child for child in children}
     for pipe in select.select(list(by_pipe), [], [], seconds)[0]:
         by_pipe[pipe].listen()
 
 
 def records(group: Group, answer: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Returns the records of a group's cells. Without an answer each becomes a result that says so."""
+    """Returns the records of a group's cells. If `answer` is None, each record is a failed result that says so."""
     if answer is not None and "results" in answer:
         results = answer["results"]
     else:

@@ -1,7 +1,7 @@
 """Adds stored runs to this project's tables, `assets/measured/*.csv`, which the page shows beside the guide's.
 
-    python -m demo history export runs.json --search "..."
-    python -m tools.measured_table runs.json
+python -m demo history export runs.json --search "..."
+python -m tools.measured_table runs.json
 """
 
 import json
