@@ -142,7 +142,8 @@ freezing, a package, channels last. Each way is a stored run; what is stored alr
 The answer is JSON with complete (whether everything was tried), answer (sentences), winner, equals (ways that cannot be
 told from it), and rows, the best first: way, settings, rank (null where it cannot win), speedup
 over eager with low and high, seconds of a call, first_answers (seconds from the start of a process by part: "cold" from
-nothing, "warm" with a kept cache), memory_bytes, out (why it cannot win), processes and the id of its run.
+nothing, "warm" with a kept cache), memory_bytes, out (why it cannot win), processes and the id of its run. With calls
+it also has whole_work: sentences on what that many calls take.
 """
 
 
@@ -185,7 +186,7 @@ def make_history(stored: History) -> Callable[..., list[dict[str, object]]]:
 
         Args:
             id: Only the run with this id, as a whole result; by default many runs.
-            search: Only runs with each of these words in id, time, outcome, task, checkpoint, mode, dtype or device.
+            search: Only runs with each of these words in id, time, outcome, task, checkpoint, settings, device, torch or verdict.
             limit: The most runs to list, 1 to 200.
             whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
             calls: Calls between two restarts, of a text model tokens: each answer then has whole_work.
