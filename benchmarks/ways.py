@@ -67,7 +67,7 @@ def row(place: tuple[str, str], cell: GridRun) -> list[str]:
 
 
 def in_short(grid: dict[tuple[str, str], GridRun]) -> str:
-    """Returns a line for each checkpoint: for each way, its first call from nothing and its speed-up."""
+    """Returns a row for each checkpoint: for each way, the first call with an empty cache, and the speed-up."""
     rows = []
     for checkpoint in dict.fromkeys(checkpoint for checkpoint, _ in grid):
         rows.append([checkpoint])

@@ -135,7 +135,7 @@ class ModeRun(Run):
             super().load()
 
     def compile_ahead(self) -> None:
-        """Compiles up to the first call of the compiled code, and keeps what torch reported about the compile."""
+        """Compiles the model, stops before the compiled code runs, and keeps what torch reported about the compile."""
         self.phase, self.log = "compile", compilation.CompileLog()
         self.ahead = compile_model.apply_compile(self.workload.model, self.spec)
         stopped = mock.patch.object(CompiledFxGraph, "__call__", _stop)

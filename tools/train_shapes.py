@@ -71,8 +71,8 @@ class Tutor(torch.nn.Module):
 class Recipe:
     """How one checkpoint is made.
 
-    `afresh`: whether the library's first weights are replaced. Not for RT-DETR, in which many weights start at zero or
-    in a pattern on purpose; other scales for the rest did not help.
+    `afresh`: whether the library's initial weights are replaced. False for RT-DETR: many of its weights start at zero
+    or in a pattern on purpose, and replacing only the other weights did not help.
     """
 
     folder: str

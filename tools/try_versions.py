@@ -1,6 +1,6 @@
 """Tries the project with other versions of torch and transformers, each pair in an environment of its own.
 
-    python -m tools.try_versions 2.11.0/5.17.0 2.15.0/5.24.0 --environments FOLDER
+    python -m tools.try_versions 2.11.0/5.23.0 2.15.0/5.24.0 --environments FOLDER
 
 An environment is made with pip, or reused from FOLDER if an earlier start made it there. It has some gigabytes. In each
 environment the tests `TESTS` and the default run of the command line are run, with a compile cache of its own. The

@@ -17,12 +17,13 @@ import sys
 
 
 def end_with_parent(folder: str) -> None:
-    """Forks a watcher that, when the parent ends, kills this process's group and removes `folder`.
+    """Forks a watcher that, when this process's parent ends, kills this process's group and removes `folder`.
 
     - Call it before a thread starts, because it forks.
     - The watcher is a process: a thread cannot run while a library holds the interpreter's lock, nor after a crash.
     - The watcher closes inherited files except standard input. Else whoever reads these would wait for the watcher.
-    - On Linux, if the watcher is killed, the kernel sends SIGKILL to the group, because a pipe of the watcher closes.
+    - On Linux the group asks the kernel for SIGKILL when a pipe of the watcher closes (F_SETOWN, F_SETSIG). So killing
+      the watcher kills the group, too.
     """
     reading, writing = os.pipe()
     with contextlib.suppress(AttributeError, OSError):  # not Linux

@@ -108,7 +108,7 @@ def output_file(text: str) -> Path:
 
 
 def above_zero(text: str, read: Callable[[str], object] = fmt.parse_number) -> object:
-    """Returns the number above 0 that a text stands for, with `fmt.parse_whole` a whole number. An argparse type."""
+    """An argparse type: returns the number above 0 that `read` parses. `fmt.parse_whole` reads whole numbers only."""
     number = read(text)
     if not isinstance(number, int | float) or not 0 < number <= sys.maxsize:
         kind = "whole number" if read is fmt.parse_whole else "number"

@@ -150,9 +150,9 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _named_white(image: Image.Image, data: bytes) -> int | None:
-    """Returns the largest value of a channel that the file's metadata name; None if they name none.
+    """Returns the channel value that means white according to the file's metadata; None if they do not say.
 
-    Read are a TIFF's MaxSampleValue and a PNG's number of significant bits.
+    It reads a TIFF's MaxSampleValue and a PNG's number of significant bits.
     """
     if image.format == "TIFF":
         named = image.tag_v2.get(MAX_SAMPLE_VALUE)  # type: ignore[attr-defined]

@@ -56,7 +56,7 @@ def on_space(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def on_zero_gpu() -> bool:
-    """Returns whether this process runs on a ZeroGPU Space. The library `spaces` reads the same variable."""
+    """Returns whether this process runs on a ZeroGPU Space, by the variable that the library `spaces` reads, too."""
     return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 
 

@@ -283,7 +283,7 @@ class RunSpec:
 
     @property
     def unit(self) -> Literal["image", "call", "token"]:
-        """What a rate counts, as in 'images per second'. One call processes `batch_size` of these units."""
+        """What a rate counts: 'image' and 'token', of which a call has `batch_size`, or 'call', of an own model."""
         return BY_NAME[self.task].unit
 
     @property

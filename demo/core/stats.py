@@ -297,9 +297,9 @@ class Measured(Interval):
     def over(self, other: "Measured") -> "Measured":
         """Divides this ratio by `other`, which other processes measured. The result has no verdict yet.
 
-        Noise floors are independent errors, so their squares add. The factor for taken cores is applied once even if
-        both need it: `benchmarks/taken_cores.py` found errors of 0.60 to 1.01, so a quotient of two is off by at most
-        1.68.
+        Noise floors are independent errors, so their squares add. If other programs took cores during both
+        measurements, the interval is widened by `TAKEN_FACTOR` once, not twice: `benchmarks/taken_cores.py` found
+        ratios of 0.60 to 1.01 times their true value, so the quotient of two is off by at most 1.01 / 0.60 = 1.68.
         """
         both = quotient(self, other)
         floor = math.expm1(math.hypot(math.log1p(self.floor), math.log1p(other.floor)))

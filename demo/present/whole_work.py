@@ -168,10 +168,10 @@ def _verdict(ways: Mapping[str, WayCost], calls: int) -> tuple[str, str]:
 
 
 def strip(ways: Mapping[str, WayCost], title: str, size: str = 'width="100%"', narrowest: float = NARROWEST) -> str:
-    """Returns the strip as SVG, `STRIP_HEIGHT` high.
+    """Returns a bar, coloured by which way is the best for how many calls, as SVG of the height `STRIP_HEIGHT`.
 
-    `size`: attributes with its place and width. `narrowest`: the least width at which it is shown, which decides
-    whether a text fits.
+    - `size`: SVG attributes that give the bar its place and width.
+    - `narrowest`: the least width in pixels at which a reader may see it. A text that does not fit then is left out.
     """
     parts, texts, along = [], [], segments(ways)
     for part in along:

@@ -154,9 +154,10 @@ def _same_code(one: RunSpec, other: RunSpec) -> bool:
 
 
 def _parts_of(spec: RunSpec, runs: Sequence[RunResult]) -> _Parts:
-    """Returns the medians of the parts of those runs that began with the compile cache of the next run, if any did.
+    """Returns the median of each part, over those runs whose compile cache was as filled as the next run will find it.
 
-    Else of all runs: with the first call that they know of such a cache, and a second process if that call compiles.
+    If there are no such runs, it is the median over all runs. The first call is then what they report for a cache of
+    that kind, and a second process is added if that call compiles.
     """
     costs = [run.compilation for run in runs if run.compilation is not None]
     kept = spec.cached and spec.cache == "keep" and any(cost.warm is not None for cost in costs)  # they filled it

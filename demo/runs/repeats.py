@@ -68,9 +68,9 @@ class Repeats:
         return result
 
     def following(self, result: RunResult | None) -> int:
-        """Returns how many processes follow, of this run and of other runs.
+        """Returns how many processes are still to start, of this run and of the runs that wait behind it.
 
-        `result`: of the current process; None if the process refused the spec.
+        `result`: of the current process, which decides whether its run goes on; None if it refused the spec.
         """
         if result is not None and result.status == "cancelled":
             return 0

@@ -106,7 +106,7 @@ def read_row(cells: Mapping[str, str]) -> PublishedRow:
 
 
 class Fault(TypedDict):
-    """A known mistake in the tables of the guide."""
+    """A known mistake in the tables of the Transformers guide on torch.compile."""
 
     id: str
     note: str

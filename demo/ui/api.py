@@ -99,7 +99,7 @@ def _spec_and_picture(values: Arguments) -> tuple[RunSpec, Path | None]:
 def _answer(result: RunResult, whole: bool, calls: int | None) -> dict[str, object]:
     """Returns the result as a flat row; if `whole`, as JSON with a "summary", the verdict in one line.
 
-    If `calls` is given, the answer also has "whole_work".
+    `calls`: a number of calls between two restarts. With it the answer has "whole_work": what compiling then saves.
     """
     answer = {"summary": Report(result).summary} | to_json(result) if whole else export.row(result)
     return answer if calls is None else answer | {"whole_work": work_json(result, calls)}
@@ -186,7 +186,7 @@ def make_history(stored: History) -> Callable[..., list[dict[str, object]]]:
 
         Args:
             id: Only the run with this id, as a whole result; by default many runs.
-            search: Only runs with each of these words in id, time, outcome, task, checkpoint, settings, device, torch or verdict.
+            search: Only runs with each of these words in id, time, outcome, checkpoint, settings, device or verdict.
             limit: The most runs to list, 1 to 200.
             whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
             calls: Calls between two restarts, of a text model tokens: each answer then has whole_work.

@@ -185,7 +185,7 @@ class TextWorkload(Workload):
         return None if tokenizer is None else as_text(tokenizer, outputs["tokens"])
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, object]:
-        """Times the prefill, eager and compiled in turns. Returns the fields that it adds to the result."""
+        """Times the prefill of the eager and of the compiled model, in turns. Returns the fields for the result."""
         events.progress("time", 0.85, code="prefill")
         eager, compiled = (
             functools.partial(self.decoding.prefill, variant.model) for variant in variants.by_name.values()

@@ -112,9 +112,10 @@ class Messages(dict[str, MessageQueue]):
 
 
 class Queue(gradio.queueing.Queue):
-    """gradio's queue, but an error does not end it, and sessions that nobody reads are removed first.
+    """gradio's queue, but an error does not end it.
 
-    If a page's stream of messages breaks off, the calls of the page go on if it opens a new stream soon.
+    - If there are too many sessions, those whose messages no page reads are removed before others.
+    - If a page's stream of messages breaks off, its calls go on, provided that the page opens a new stream soon.
     """
 
     clients: dict[str, object]
