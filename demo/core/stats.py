@@ -381,6 +381,9 @@ def calls_to_pay(cost: Duration, saved: Duration) -> tuple[int | None, int | Non
     `cost`: of the first call. `saved`: the time that each call saves. From the fewest to the most calls, the interval
     of the total saving minus `cost` contains 0 (Donner and Zou, 2012).
     """
+    # Less than this is a rounding of the figures, and the calls that it asks for are beyond a float.
+    least = 1e-15 * cost.seconds
+    saved = Duration(*(end if abs(end) > least else 0.0 for end in (saved.seconds, saved.low, saved.high)))
     if saved.high <= 0:
         return None, None, None
     product = saved.seconds * cost.seconds

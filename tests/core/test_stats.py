@@ -137,8 +137,10 @@ FIRST_CALL = stats.Duration(12.0, 8.0, 18.0)
         (stats.Duration(0.010, -0.003, 0.015), (1200, 677, None)),
         (stats.Duration(-0.003, -0.007, 0.006), (None, 1925, None)),
         (stats.Duration(-0.007, -0.012, -0.003), (None, None, None)),
+        (stats.Duration(1e-309, -0.003, 0.015), (None, 755, None)),
+        (stats.Duration(0.010, 1e-200, 0.015), (1200, 677, None)),
     ],
-    ids=["a gain", "no gain is possible", "a gain is possible", "no gain"],
+    ids=["a gain", "no gain is possible", "a gain is possible", "no gain", "equal but for a rounding", "the end at 0"],
 )
 def test_the_calls_to_pay_have_a_range(saved: stats.Duration, calls: tuple[int | None, ...]) -> None:
     assert stats.calls_to_pay(FIRST_CALL, saved) == calls
