@@ -63,6 +63,8 @@ def apply(spec: RunSpec) -> None:
     torch.fx.experimental._config.use_duck_shape = spec.dynamic != "on"
     if spec.threads is not None:
         torch.set_num_threads(spec.threads)
+    elif spec.device == "cpu":  # torch counts the processor's cores, also where a container's quota allows fewer
+        torch.set_num_threads(min(torch.get_num_threads(), cores.usable_cores()))
     if spec.device == "cpu":
         instruction_probe.separate_instructions()
 

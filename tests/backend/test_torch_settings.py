@@ -1,6 +1,7 @@
 """The options that are set in torch, and the settings that are read back."""
 
 import dataclasses
+import math
 import os
 from unittest.mock import Mock
 
@@ -9,7 +10,7 @@ import torch
 from support.own_workload import SCENE
 
 from demo.backend import models, tasks, torch_settings, workload
-from demo.core import catalog, cores
+from demo.core import catalog, cgroup, cores
 from demo.core.options import BadInput, RunSpec
 
 
@@ -31,12 +32,18 @@ def test_freezing_is_set_for_the_whole_process(freezing: bool) -> None:
     assert ("freezing" in torch_settings.in_force(torch.nn.Linear(2, 2), {"x": torch.ones(2)})) is freezing
 
 
-def test_threads_are_set_if_asked_for() -> None:
+@pytest.mark.parametrize(
+    ("quota", "asked", "threads"), [(math.inf, None, 2), (1.5, None, 1), (1.5, 2, 2), (math.inf, 1, 1)]
+)
+def test_threads_are_those_asked_for_else_at_most_the_usable_cores(
+    quota: float, asked: int | None, threads: int, monkeypatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(cgroup, "cpu_quota", lambda: quota)
     torch.set_num_threads(2)
-    torch_settings.apply(spec())
-    assert torch.get_num_threads() == 2
-    torch_settings.apply(spec(threads=1))
-    assert torch.get_num_threads() == 1
+    torch_settings.apply(spec(threads=asked))
+    assert torch.get_num_threads() == threads
+    torch.set_num_threads(1)
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
