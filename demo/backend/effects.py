@@ -1,4 +1,4 @@
-"""Finds the side effects of an eager call, and undoes them before the next call.
+"""Finds the side effects of an eager call. `restorer` undoes them before the next call.
 
 - Whether it draws random numbers that change its outputs, even if it seeds the generator itself.
 - Which inputs it changes, and which tensors and numbers of its modules.
@@ -10,8 +10,8 @@ Not covered: state outside of modules and inputs, and the operating system's ran
 import gc
 import pickle
 import random
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields, is_dataclass
@@ -26,18 +26,14 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .restorer import PLAIN, Restorer, Slot, same, slots_of, weight_places
+
 COPIES = {"clone", "detach", "alias", "copy_", "_to_copy", "lift_fresh", "contiguous", "empty_like", "empty", "zeros"}
 """Names of ATen operators, besides views, whose result is no new number."""
-PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-NUMBERS = (bool, int, float, str, type(None))
-DEPTH = 4
-"""How deep the attributes of modules are searched for state: 'cache', 'cache.layers', 'cache.layers.0'."""
 COMPUTED_LATER = (Iterator, Awaitable, FunctionType, partial, Future, torch.futures.Future)
-SEARCHED_ELSEWHERE = (torch.nn.Module, torch.Tensor, np.ndarray, type)
-SEED, OTHER_SEED = 20_261_128, 77
-Elements = dict[object, object] | Sequence[object]
-Layout = tuple[torch.Size, tuple[int, ...], int | torch.SymInt]
-"""Size, stride and offset of a tensor in its storage."""
+SEED, OTHER_SEEDS = 20_261_128, range(77, 3_077, 100)
+SEEDS_SECONDS = 0.5
+"""With no further seed a call is tried after so long: a model may use what it draws in one call of thirty only."""
 Operator = torch._ops.OpOverload[..., object]
 """What a dispatch mode of torch sees called."""
 
@@ -54,6 +50,8 @@ class Effects:
     """Whether each further call gets back what an earlier one changed. Numbers alone are left changed."""
     copies: bool = False
     """Whether all outputs are copies of tensors that were kept from an earlier call, or of weights."""
+    drew: bool = False
+    """Whether the call draws random numbers, whatever it does with them."""
 
     @property
     def changes(self) -> str:
@@ -65,85 +63,8 @@ class Effects:
         return " and its ".join(parts)
 
 
-@dataclass(frozen=True)
-class Slot:
-    """A place in an input or a module, such as an attribute or an entry of a list, with its value before a call."""
-
-    container: Any
-    """A dict, list, deque or tuple; `container[key]` is the place."""
-    key: object
-    name: str
-    value: object
-    copy: Any
-    """A copy of a tensor or NumPy array, a shallow one of a list, deque, dict or tuple; None for anything else."""
-    layout: Layout | None = None
-
-    @classmethod
-    def of(cls, container: object, key: object, name: str, value: object) -> "Slot":
-        if isinstance(value, torch.Tensor) and value.layout == torch.strided:
-            return cls(container, key, name, value, value.detach().clone(), _layout(value))
-        return cls(container, key, name, value, value.copy() if isinstance(value, np.ndarray) else _elements(value))
-
-    @property
-    def changed(self) -> bool:
-        return not _same(_get(self.container, self.key), self.value if self.copy is None else self.copy)
-
-    def restore(self) -> None:
-        with suppress(IndexError, TypeError):  # the model has taken it out of its list, or it is in a tuple
-            self.container[self.key] = self.value
-        if isinstance(self.value, torch.Tensor) and self.copy is not None:
-            with torch.inference_mode():  # also writes to tensors that were made in inference mode
-                if self.layout is not None and _layout(self.value) != self.layout:
-                    self.value.as_strided_(*self.layout)
-                self.value.copy_(self.copy)
-        elif isinstance(self.value, np.ndarray):
-            self.value[...] = self.copy
-        elif isinstance(self.value, dict) and not _same_objects(self.value, self.copy):
-            self.value.clear()
-            self.value.update(self.copy)
-        elif isinstance(self.value, list | deque) and not _same_objects(self.value, self.copy):
-            self.value.clear()
-            self.value.extend(self.copy)
-
-
-class Restorer:
-    """Restores, before each call, the inputs and the modules' state that earlier calls changed."""
-
-    def __init__(self, batch: dict[str, object]) -> None:
-        self.batch = batch
-        self._leaves, self._structure = pytree.tree_flatten(batch)
-        self._inputs: list[Slot] = []
-        for at, (path, leaf) in enumerate(pytree.tree_flatten_with_path(batch)[0]):
-            self._inputs += (Slot.of(self._leaves, at, _name(path), leaf), *_places_of(leaf, _name(path)))
-        self._state: list[Slot] = []
-        self.needed = False
-        """Whether a call changes something, so that `restore` has to come before each call."""
-
-    def restore(self) -> None:
-        if self.needed:
-            for slot in (*self._inputs, *self._state):
-                slot.restore()
-            self.batch = pytree.tree_unflatten(list(self._leaves), self._structure)
-
-    def changed_inputs(self) -> tuple[str, ...]:
-        """Returns the names of the inputs that calls have changed since this object was made."""
-        names = [slot.name for slot in self._inputs if slot.changed]
-        now, structure = pytree.tree_flatten_with_path(self.batch)
-        names += [_name(path) for (path, leaf), was in zip(now, self._leaves, strict=False) if not _same(leaf, was)]
-        if structure != self._structure:
-            names += [name for name, part in self.batch.items() if isinstance(part, list | dict)]
-        return tuple(dict.fromkeys(names))
-
-    def keep_state(self, slots: list[Slot]) -> None:
-        self._state = slots
-
-    def forget(self) -> None:
-        """Drops all stored copies, because their memory would be counted as the model's."""
-        self._inputs, self._state, self.needed = [], [], False
-
-
 def observe(model: torch.nn.Module, restorer: Restorer, call: Callable[[], object]) -> Effects:
-    """Calls an eager model once, or twice if it draws random numbers. Returns its side effects.
+    """Calls an eager model once, and with further seeds if it draws random numbers. Returns its side effects.
 
     - `call`: makes one eager call with `restorer.batch`. It must have been called before: a first call fills caches.
     - Afterwards, inputs and modules have the state from before the last call. `restorer.needed` says whether further
@@ -152,25 +73,28 @@ def observe(model: torch.nn.Module, restorer: Restorer, call: Callable[[], objec
     inputs = restorer.changed_inputs()
     restorer.needed = bool(inputs)
     restorer.restore()
-    slots, marks = list(_slots(model)), {name: _mark(weight) for name, weight in model.named_parameters()}
-    outputs, first = _trace_call(model, call, SEED, inputs=restorer.batch)
+    slots, marks = list(slots_of(model)), {name: _mark(weight) for name, weight in model.named_parameters()}
+    generators = _generators(model, [*(slot.value for slot in slots), *pytree.tree_leaves(restorer.batch)])
+    outputs, first = _trace_call(generators, call, SEED, inputs=restorer.batch)
     changed = [slot for slot in slots if slot.changed]
     weights = [name for name, weight in model.named_parameters() if _mark(weight) != marks.get(name)]
     state = tuple(dict.fromkeys((*(slot.name for slot in changed), *weights)))
     if weights or any(slot.copy is not None for slot in changed):
         # Numbers alone are left: a model that counts its calls is compiled again for them, and its run says so.
-        changed += [Slot.of(*place) for place in _weight_places(model, weights)]
+        changed += [Slot.of(*place) for place in weight_places(model, weights)]
         restorer.keep_state(changed)
         restorer.needed = True
         restorer.restore()
-    draws = False
-    if first.drew:
-        again, _ = _trace_call(model, call, OTHER_SEED, inputs=restorer.batch)
+    draws, since = False, time.monotonic()
+    for seed in OTHER_SEEDS if first.drew else ():
+        again, _ = _trace_call(generators, call, seed, inputs=restorer.batch)
         restorer.restore()
-        draws = not _same(tensors(outputs), tensors(again))
+        draws = not same(tensors(outputs), tensors(again))
+        if draws or time.monotonic() - since > SEEDS_SECONDS:
+            break
     if not restorer.needed:
         restorer.forget()
-    return Effects(draws, inputs, state, undone=restorer.needed, copies=first.copied(outputs))
+    return Effects(draws, inputs, state, restorer.needed, first.copied(outputs), first.drew)
 
 
 def compute_when_read(outputs: object) -> str:
@@ -180,7 +104,7 @@ def compute_when_read(outputs: object) -> str:
         return type(later[0]).__name__
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor) and type(leaf) not in PLAIN:
-            trace = _Trace(OTHER_SEED, ())
+            trace = _Trace(SEED, ())
             with suppress(Exception), torch.no_grad(), trace:
                 leaf.clone()
             if trace.computed:
@@ -189,13 +113,14 @@ def compute_when_read(outputs: object) -> str:
 
 
 def _trace_call(
-    model: torch.nn.Module, call: Callable[[], object], seed: int, inputs: object
+    generators: Iterable[object], call: Callable[[], object], seed: int, inputs: object
 ) -> tuple[list[torch.Tensor], "_Trace"]:
     """Returns clones of the outputs of a call, and the `_Trace` under which it ran.
 
-    All random generators are seeded by `seed`, even those that the model seeds itself.
+    All random generators are seeded by `seed`, even those that the model seeds itself. `generators`: those that
+    `_generators` returns.
     """
-    generators, trace = _generators(model), _Trace(seed, _strided_tensors(inputs))
+    trace = _Trace(seed, _strided_tensors(inputs))
     seed_random, seed_numpy, default_rng = random.seed, np.random.seed, np.random.default_rng
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
 
@@ -310,53 +235,16 @@ def live_storages() -> dict[int, int]:
     return {storage.data_ptr(): storage.nbytes() for storage in storages}
 
 
-def _slots(model: torch.nn.Module) -> Iterator[Slot]:
-    """Yields a slot for each buffer of a model, and for each attribute that its modules' own code has added."""
-    own = vars(torch.nn.Module()).keys()
-    seen: set[int] = set()
-    for prefix, module in model.named_modules():
-        for key, buffer in module._buffers.items():
-            yield Slot.of(module._buffers, key, f"{prefix}.{key}" if prefix else key, buffer)
-        for key, value in list(vars(module).items()):
-            if key not in own:
-                name = f"{prefix}.{key}" if prefix else key
-                yield Slot.of(vars(module), key, name, value)
-                yield from _places_of(value, name, seen)
+def _generators(model: torch.nn.Module, kept: Iterable[object]) -> list[object]:
+    """Returns the random number generators of Python and NumPy that the model may use.
 
-
-def _places_of(value: object, name: str, seen: set[int] | None = None, depth: int = 1) -> Iterator[Slot]:
-    """Yields a slot for each element of a list, dict or plain object called `name`, down to `DEPTH` levels.
-
-    Other values give nothing. `seen`: ids of containers that were searched before; this call adds to it.
+    These are the global ones of Python and NumPy, those in `kept` (values of its modules and inputs), and those in
+    global variables of the Python files that define these modules.
     """
-    seen = set() if seen is None else seen
-    plain = hasattr(value, "__dict__") and not callable(value) and not isinstance(value, SEARCHED_ELSEWHERE)
-    container: Any = value if _elements(value) is not None else vars(value) if plain else None
-    if container is None or id(container) in seen or depth > DEPTH:
-        return
-    seen.add(id(container))
-    for key, part in list(container.items() if isinstance(container, dict) else enumerate(container)):
-        yield Slot.of(container, key, f"{name}.{key}", part)
-        yield from _places_of(part, f"{name}.{key}", seen, depth + 1)
-
-
-def _weight_places(model: torch.nn.Module, names: list[str]) -> Iterator[tuple[object, str, str, object]]:
-    for name in names:
-        path, _, key = name.rpartition(".")
-        weights = model.get_submodule(path)._parameters
-        yield weights, key, name, weights[key]
-
-
-def _generators(model: torch.nn.Module) -> list[object]:
-    """Returns the random number generators that the model may use.
-
-    These are the global ones of Python and NumPy, those in attributes of its modules, and those in global variables of
-    the Python files that define these modules.
-    """
-    candidates: list[object] = [random._inst, np.random.mtrand._rand]
+    candidates: list[object] = [random._inst, np.random.mtrand._rand, *kept]
     for module in model.modules():
-        candidates += vars(module).values()
-        candidates += getattr(type(module).forward, "__globals__", {}).values()
+        forward = getattr(type(module), "forward", None)  # a class of TorchScript has none
+        candidates += getattr(forward, "__globals__", {}).values()
     kinds = (random.Random, np.random.Generator, np.random.RandomState)
     return list({id(generator): generator for generator in candidates if isinstance(generator, kinds)}.values())
 
@@ -384,62 +272,9 @@ def _strided_tensors(nested: object) -> list[torch.Tensor]:
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided]
 
 
-def _same(one: object, other: object) -> bool:
-    """Returns whether two values hold the same numbers. Objects that cannot be compared count as the same."""
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return one is other or (one.dtype == other.dtype and _equal(one, other))
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in other)
-    if isinstance(one, list | tuple | deque) and isinstance(other, list | tuple | deque):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, NUMBERS) and isinstance(other, NUMBERS):
-        return one == other or (one != one and other != other)
-    return type(one) is type(other)
-
-
-def _elements(value: object) -> dict[object, object] | tuple[object, ...] | None:
-    """Returns a shallow copy: a dict for a dict, a tuple for a list, deque or tuple; None for any other value."""
-    if isinstance(value, dict):
-        return dict(value)
-    return tuple(value) if isinstance(value, list | deque | tuple) else None
-
-
-def _same_objects(one: Elements, other: Elements) -> bool:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(one[key] is other[key] for key in one)
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
-
-
-def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Returns whether all numbers are the same, with NaN equal to NaN; True for formats that torch cannot compare."""
-    if one.shape != other.shape:
-        return False
-    with suppress(RuntimeError), torch.no_grad():
-        return bool(((one == other) | ((one != one) & (other != other))).all())
-    return True
-
-
 def _mark(weight: torch.Tensor) -> tuple[object, ...]:
     """Returns values that change if the weight is replaced or written to, even through `.data`."""
     total = ""
     with suppress(RuntimeError), torch.no_grad():  # no sums of this format
         total = str(weight.sum().item())
     return weight.is_inference() or weight._version, weight.data_ptr(), total
-
-
-def _layout(tensor: torch.Tensor) -> Layout:
-    return tensor.size(), tensor.stride(), tensor.storage_offset()
-
-
-def _get(container: Any, key: object) -> object:
-    try:
-        return container[key]
-    except (KeyError, IndexError):
-        return None
-
-
-def _name(path: Any) -> str:
-    first, *more = path
-    return f"{first.key}{pytree.keystr(tuple(more))}"

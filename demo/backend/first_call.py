@@ -53,7 +53,7 @@ def measure_first_call(spec: RunSpec, input_file: Path | None, package: Path | N
     """
     workload = tasks.load(spec, input_file)
     with torch.no_grad():
-        workload.restorer.needed = True  # makes the batch, untimed; each call gets it back, as eager may change it
+        restorer = workload.restorer  # makes the batch, untimed
         torch_settings.load_gpu_libraries(spec, workload.device)
         if package is not None:
             started = time.perf_counter()
@@ -61,6 +61,7 @@ def measure_first_call(spec: RunSpec, input_file: Path | None, package: Path | N
             parts = {"load": time.perf_counter() - started, "first run": workload.clock.time(call)}
             return CompileCost(sum(parts.values()), parts), "warm"
         workload.eager()  # without it some models compile to other graphs than the cache holds
+        restorer.needed = bool(restorer.changed_inputs())
         if workload.device.type == "cpu":
             instruction_probe.look()  # the machine's, not the model's
         log = compilation.CompileLog()

@@ -13,8 +13,9 @@ from ..core.caveat import Caveat
 from ..core.options import RunSpec
 from ..core.outputs import EndToEnd, Predictions
 from ..core.size_log import InputSize
-from . import compilation, effects, timing
+from . import compilation, timing
 from .messages import Events
+from .restorer import Restorer
 
 Model = Callable[..., Any]
 """An eager module, its compiled copy, or the model of a package. It is called with the inputs by keyword."""
@@ -101,9 +102,9 @@ class Workload(ABC):
         return self.call(self.model)
 
     @cached_property
-    def restorer(self) -> effects.Restorer:
+    def restorer(self) -> Restorer:
         """Restores, before each call, what an earlier call changed. Must be made before the first call."""
-        return effects.Restorer(self.batch)
+        return Restorer(self.batch)
 
     def call(self, model: Model) -> timing.Call:
         """Returns the function whose calls are timed. `model`: this workload's model, or its compiled copy."""

@@ -13,7 +13,7 @@ import torch
 from support.own_workload import workload_of
 from torch import nn
 
-from demo.backend import effects
+from demo.backend import effects, restorer
 from demo.backend.timing import CPU_CLOCK
 from demo.backend.workload import Workload
 
@@ -93,6 +93,8 @@ class Answer:
         pytest.param(lambda m, x: x * np.random.RandomState(0).rand(), True, id="NumPy's, a new old generator"),
         pytest.param(lambda m, x: x * random.Random(0).random(), True, id="Python's, a new generator"),
         pytest.param(lambda m, x: x * m.numbers.random(), True, id="NumPy's, a kept generator"),
+        pytest.param(lambda m, x: x * m.kept["numbers"].random(), True, id="NumPy's, a generator in a dict"),
+        pytest.param(lambda m, x: x + (random.random() < 0.2), True, id="Python's, of use in one call of five"),
         pytest.param(lambda m, x: Answer(x + torch.rand(4)), True, id="in a dataclass"),
         pytest.param(lambda m, x: (x + torch.rand(4)).to_sparse(), True, id="in a sparse tensor"),
         pytest.param(draws_until_it_fits, True, id="until a number fits"),
@@ -104,15 +106,16 @@ class Answer:
 )
 def test_a_model_draws_if_its_outputs_depend_on_it(function: Callable[..., Any], draws: bool) -> None:
     before = torch.get_rng_state(), random.getstate()
-    model_effects, _ = observed(function, own=torch.Generator(), numbers=np.random.default_rng(0))
+    numbers, more = np.random.default_rng(0), np.random.default_rng(0)
+    model_effects, _ = observed(function, own=torch.Generator(), numbers=numbers, kept={"numbers": more})
     assert model_effects.draws == draws
     torch.set_rng_state(before[0])
 
 
 def test_watching_leaves_the_global_generators_as_they_were() -> None:
-    restorer = effects.Restorer({"x": torch.ones(2)})
+    given_back = restorer.Restorer({"x": torch.ones(2)})
     before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-    effects.observe(nn.Identity(), restorer, lambda: torch.rand(3) + random.random() + np.random.rand())
+    effects.observe(nn.Identity(), given_back, lambda: torch.rand(3) + random.random() + np.random.rand())
     assert torch.equal(torch.get_rng_state(), before[0])
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before[1:]
 
@@ -166,6 +169,10 @@ def appends(model: Any, x: torch.Tensor) -> torch.Tensor:
     return torch.stack(list(model.queue)).sum(0) * len(model.queue)
 
 
+def adds_by_a_key_that_is_a_tensor(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return x + model.momentum.setdefault(model.layer.bias, torch.zeros(())).add_(x.sum())
+
+
 def adds_to_an_array(model: Any, x: torch.Tensor) -> torch.Tensor:
     model.array += 1
     return x + torch.from_numpy(model.array)
@@ -187,12 +194,15 @@ def adds_to_an_array(model: Any, x: torch.Tensor) -> torch.Tensor:
         pytest.param(grows_in_a_tuple, "own pair", id="a cache in a tuple"),
         pytest.param(appends, "own queue", id="a queue that grows"),
         pytest.param(adds_to_an_array, "own array", id="an array of NumPy"),
+        pytest.param(adds_by_a_key_that_is_a_tensor, "own momentum.Parameter", id="a dict by weights"),
+        pytest.param(lambda m, x: m.scripted(x), "", id="TorchScript in it"),
         pytest.param(lambda m, x: m.layer(x).add_(1), "", id="what it made itself"),
     ],
 )
 def test_every_call_gets_the_inputs_and_buffers_of_the_first(function: Callable[..., Any], changed: str) -> None:
     kept = {"mean": nn.Buffer(torch.zeros(4)), "hidden": torch.zeros(3, 4), "keys": torch.zeros(0, 4)}
     kept |= {"pair": (torch.zeros(0, 4), torch.zeros(3, 4)), "queue": deque(maxlen=9), "array": np.zeros(4, np.float32)}
+    kept |= {"scripted": torch.jit.trace(nn.ReLU(), torch.ones(3, 4)), "momentum": {}}
     model_effects, workload = observed(function, **kept, cache={"layers": [torch.zeros(3, 4)]})
     assert (model_effects.changes, workload.restorer.needed) == (changed, bool(changed))
     inputs: list[torch.Tensor] = []
@@ -216,8 +226,18 @@ class Stateful(nn.Module):
         return past.x
 
 
+@dataclass(slots=True)
+class Past:
+    x: torch.Tensor
+
+
 @pytest.mark.parametrize(
-    ("make", "changed"), [(dict, "past['x']"), (SimpleNamespace, "past.x")], ids=["in a dict", "in an object"]
+    ("make", "changed"),
+    [
+        pytest.param(dict, "past['x']", id="in a dict"),
+        pytest.param(SimpleNamespace, "past.x", id="in an object"),
+        pytest.param(Past, "past.x", id="in an object with slots"),
+    ],
 )
 def test_what_a_call_replaces_within_an_input_comes_back(make: Callable[..., Any], changed: str) -> None:
     workload = workload_of(Stateful(), past=make(x=torch.zeros(3)))
@@ -226,6 +246,26 @@ def test_what_a_call_replaces_within_an_input_comes_back(make: Callable[..., Any
         model_effects = effects.observe(workload.model, workload.restorer, lambda: workload.once(workload.model))
         assert model_effects.inputs == (changed,)
         assert [workload.outputs(workload.model)[0].tolist() for _ in range(2)] == [[1.0] * 3] * 2
+
+
+class Masked(nn.Module):
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return x.mul_(0.5) * mask
+
+
+def test_an_input_that_no_call_changes_is_not_written_to() -> None:
+    """Torch refuses to write to an expanded tensor."""
+    workload = workload_of(Masked(), x=torch.ones(3, 4), mask=torch.ones(1, 4).expand(3, 4))
+    with torch.no_grad():
+        workload.restorer, workload.eager()
+        found = effects.observe(workload.model, workload.restorer, lambda: workload.once(workload.model))
+        assert found.inputs == ("x",)
+        assert [workload.outputs(workload.model)[0].max() for _ in range(2)] == [0.5, 0.5]
+
+
+def test_a_module_of_python_is_no_state_of_a_model() -> None:
+    model = Made(averages, library=np)
+    assert [slot.name for slot in restorer.slots_of(model) if slot.name.startswith("library")] == ["library"]
 
 
 def counts(model: Any, x: torch.Tensor) -> torch.Tensor:

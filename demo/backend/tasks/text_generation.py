@@ -23,8 +23,9 @@ from ...core.options import BadInput, RunSpec
 from ...core.outputs import Predictions
 from ...core.result import FIRST_TOKEN
 from ...core.size_log import InputSize
-from .. import compilation, effects, error_text, failures, models, timing
+from .. import compilation, error_text, failures, models, timing
 from ..messages import Events
+from ..restorer import Restorer
 from ..workload import Batch, Model, Variants, Workload
 
 COMPARED_TOKENS = 64
@@ -130,8 +131,8 @@ class TextWorkload(Workload):
         return {"input_ids": self.decoding.prompt[:, -1:], **self.decoding.options}
 
     @cached_property
-    def restorer(self) -> effects.Restorer:
-        return effects.Restorer({})  # `Decoding` rewinds the cache, which is what a call changes
+    def restorer(self) -> Restorer:
+        return Restorer({})  # `Decoding` rewinds the cache, which is what a call changes
 
     def batch_of(self, size: InputSize) -> Batch:
         """Returns the arguments of a call without a cache. The run's prompt is repeated or cut to the size."""
