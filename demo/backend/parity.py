@@ -9,8 +9,10 @@
 
 import copy
 import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -32,6 +34,8 @@ FAST_PATH = (
     "Eager's fast path of torch.nn's attention layers answers otherwise, as with 0 in padded places: after "
     "torch.backends.mha.set_fastpath_enabled(False) both agree."
 )
+MORE_CALLS, MORE_SECONDS = 30, 1.0
+"""Most further eager calls, and about the longest time for them, before outputs that differ are said to differ."""
 NEAR = 1 / 20
 """Largest error of eager and of compiled for the verdict 'match', as a share of the float64 tensor's norm."""
 
@@ -132,7 +136,7 @@ def _verdict(
 
 
 def _why_eager_differs(effects: Effects, what: str) -> str:
-    if effects.draws:
+    if effects.draws or effects.drew:
         return DRAWS
     if effects.changes:
         return f"Eager gives {what} in its second call, because each call changes its {effects.changes}."
@@ -198,30 +202,48 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
     return run
 
 
-def with_known_cause(differ: Parity, workload: Workload, compare: Callable[[object], Parity]) -> Parity:
-    """Returns the comparison `differ`, with its cause added to the reason if it is the one that is known.
+def with_known_cause(first: Parity, workload: Workload, eager: object, against: tuple[Any, ...]) -> Parity:
+    """Looks for a cause other than the compile why outputs do not match. Returns the comparison that then holds.
 
-    Known is the fast path of torch.nn's attention layers: with a padding mask it gives 0 in the padded places. It is
-    the cause if eager agrees with compiled once the fast path is off. `compare`: compares given eager outputs with
-    compiled's.
+    - Eager may not repeat itself: a model that skips a layer at random, or that has a state outside of its modules,
+      may give equal outputs in two calls by luck. The verdict is then 'not comparable', for that reason.
+    - Verdict 'differ': with a padding mask the fast path of torch.nn's attention layers works on the unpadded places
+      only, and gives 0 in the others. The cause is added to the reason only if eager agrees with compiled without that
+      path.
+
+    `first`: the comparison so far. `eager`: eager's outputs. `against`: the further arguments of `compare_outputs`.
     """
+    since = time.monotonic()
+    for call in range(MORE_CALLS):
+        again = workload.outputs(workload.model)
+        if not _repeats(eager, again, TOLERANCE):
+            return compare_outputs(eager, again, *against)
+        if call and time.monotonic() - since > MORE_SECONDS:
+            break
     layers = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
-    if not any(isinstance(module, layers) for module in workload.model.modules()):
-        return differ
+    if first.verdict != "differ" or not any(isinstance(module, layers) for module in workload.model.modules()):
+        return first
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         slow = workload.outputs(workload.model)
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
-    same = compare(slow).verdict == "match"
-    return replace(differ, reason=f"{differ.reason} {FAST_PATH}") if same else differ
+    same = compare_outputs(slow, slow, *against).verdict == "match"
+    return replace(first, reason=f"{first.reason} {FAST_PATH}") if same else first
 
 
 def _numbers(outputs: object) -> list[torch.Tensor]:
     """Returns every floating-point tensor of an output, as float64 on the CPU, in a fixed order."""
     numbers = [leaf.detach().cpu() for leaf in tensors(outputs) if leaf.dtype.to_real().is_floating_point]
     return [(torch.view_as_real(tensor) if tensor.is_complex() else tensor).double() for tensor in numbers]
+
+
+def _repeats(first: object, second: object, share: float) -> bool:
+    """Returns whether two calls gave the same outputs, with numbers up to `share` of themselves and a tolerance."""
+    if _kinds(first) != _kinds(second):
+        return False
+    return not _far(_numbers(first), _numbers(second), share) and not _unequal(first, second)
 
 
 def _kinds(outputs: object) -> list[tuple[torch.Size, torch.dtype]]:

@@ -75,7 +75,7 @@ class Run(RunState):
             self.set_fields(status="failed", failure=refusal.failure)
         except BadInput:
             raise
-        except (Exception, SystemExit) as error:  # a model of one's own may call sys.exit
+        except BaseException as error:  # a model of one's own may call sys.exit, or raise KeyboardInterrupt
             status, failure = failures.explain(error, self.phase, self.result)
             self.set_fields(status=status, failure=failure)
         return self.result_so_far()
@@ -399,13 +399,11 @@ class Run(RunState):
             shares, fault = task.agreement(eager, compiled), task.fault(eager, compiled)
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         reference = parity.float64_reference(workload, peak_memory)
-        against = (self.spec.dtype, reference, shares, fault, self.effects)
-        agreement = parity.compare_outputs(self.eager_outputs, again, outputs, *against)
-        if agreement.verdict == "differ":
+        against = (outputs, self.spec.dtype, reference, shares, fault, self.effects)
+        agreement = parity.compare_outputs(self.eager_outputs, again, *against)
+        if agreement.verdict != "match":
             with self.errors_as_caveats():
-                agreement = parity.with_known_cause(
-                    agreement, workload, lambda slow: parity.compare_outputs(slow, slow, outputs, *against)
-                )
+                agreement = parity.with_known_cause(agreement, workload, self.eager_outputs, against)
         self.set_fields(parity=agreement)
         if agreement.unknown:
             self.caveats.append(Caveat("not_compared", {"reason": agreement.reason}))

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -308,10 +309,29 @@ def test_the_fast_path_is_named_only_if_eager_agrees_without_it(fast_path: bool)
         torch.backends.mha.set_fastpath_enabled(False)
         compiled = workload.outputs(model) + (0.0 if fast_path else 1.0)
         torch.backends.mha.set_fastpath_enabled(True)
-        more = ("float32", lambda share: eager)
-        differ = parity.compare_outputs(eager, eager, compiled, *more)
-        result = parity.with_known_cause(
-            differ, workload, lambda slow: parity.compare_outputs(slow, slow, compiled, *more)
-        )
+        against = (compiled, "float32", lambda share: eager)
+        differ = parity.compare_outputs(eager, eager, *against)
+        result = parity.with_known_cause(differ, workload, eager, against)
     assert (differ.verdict, result.verdict) == ("differ", "differ")
     assert (parity.FAST_PATH in result.reason) is fast_path
+
+
+@pytest.mark.parametrize(
+    ("every", "exact", "effects", "verdict", "words"),
+    [
+        pytest.param(2, BASE, Effects(), "not comparable", "for a reason that is not known", id="every other call"),
+        pytest.param(2, BASE + 3, Effects(), "not comparable", "reason that is not known", id="float64, too"),
+        pytest.param(9, BASE, Effects(drew=True), "not comparable", "draws random numbers", id="rarely, and it draws"),
+        pytest.param(1000, BASE, Effects(), "differ", "away from", id="never"),
+    ],
+)
+def test_eager_is_called_again_before_outputs_are_said_to_differ(
+    every: int, exact: torch.Tensor, effects: Effects, verdict: str, words: str
+) -> None:
+    calls = count(1)
+    workload: Any = SimpleNamespace(model=nn.Identity(), outputs=lambda model: BASE + (next(calls) % every == 0))
+    against = (BASE + 1, "float32", lambda share: exact, None, "", effects)
+    first = parity.compare_outputs(BASE, BASE, *against)
+    result = parity.with_known_cause(first, workload, BASE, against)
+    assert words not in first.reason or verdict == "differ"
+    assert result.verdict == verdict and words in result.reason
