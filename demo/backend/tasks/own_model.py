@@ -4,6 +4,7 @@ Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and di
 with inputs by position only.
 """
 
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -61,7 +62,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     try:
         with torch.enable_grad():  # as in the user's own process: runs have grad off
             answer = function()
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         others = causes.pointers(file.parent) if isinstance(error, UNREADABLE) else ""
         remedy = f"Git LFS pointers are beside it: {others}. {LFS_REMEDY}" if others else FIX
         raise BadInput(f"{called} failed: {with_line(error, file)}. {remedy}") from error
@@ -77,17 +78,25 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     if off := causes.switched_off():
         raise BadInput(f"{file.name}: {off}")
     # Eager would be compiled, too. `Run.warm_up_eager` notes compiled functions that forward calls.
-    if any(isinstance(module, OptimizedModule) or module._compiled_call_impl is not None for module in model.modules()):
+    if any(map(_is_compiled, model.modules())):
         raise BadInput(f"The module of {called} is compiled already, or a part of it. Return it before torch.compile.")
     batch = _by_name(model, raw_inputs, called)
     inputs = pytree.tree_map_only(torch.Tensor, lambda tensor: on_device(tensor, spec, device), batch)
     return OwnModel(spec, device, _place(model, spec, device), inputs)
 
 
+def _is_compiled(module: torch.nn.Module) -> bool:
+    """Returns whether calls of the module run code of torch.compile, called on the module or on its `forward`."""
+    forward = getattr(module, "forward", None)  # TorchScript may have none
+    compiled = module._compiled_call_impl is not None or hasattr(forward, "_torchdynamo_inline")
+    return isinstance(module, OptimizedModule) or compiled
+
+
 def _place(model: torch.nn.Module, spec: RunSpec, device: torch.device) -> torch.nn.Module:
     """Returns the module in eval mode, on the device. Real weights get the spec's dtype, complex ones do not."""
     dtype = dtype_of(spec)
-    model.eval()  # not chained: a user's `train` may return nothing
+    with contextlib.suppress(NotImplementedError):  # an exported module refuses: it has one mode
+        model.eval()  # not chained: a user's `train` may return nothing
     model = model.to(device)
     if any(weight.is_floating_point() and weight.dtype != dtype for weight in model.parameters()):
         cast = {torch.float16: model.half, torch.bfloat16: model.bfloat16, torch.float32: model.float}
@@ -114,7 +123,7 @@ def _import_file(checkpoint: str, file: Path) -> ModuleType:
         spec: Any = importlib.util.spec_from_file_location(name, file)
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         what, remedy = causes.of_file(file) or causes.of_encoding(file) or ("", FIX)
         what = f"it {what}" if what else with_line(error, file)
         raise BadInput(f"{file.name} cannot be imported: {what}. {remedy}") from error
@@ -153,6 +162,12 @@ def _by_name(model: torch.nn.Module, inputs: object, called: str) -> Batch:
     by_position = () if isinstance(inputs, Mapping) else inputs if isinstance(inputs, list | tuple) else (inputs,)
     if not tensors((by_position, by_name)):
         raise BadInput(f"The inputs of {called} hold no tensor. {EXPECTED}.")
+    spec = getattr(model, "_in_spec", None)
+    if isinstance(spec, pytree.TreeSpec) and spec.children()[0].num_children:
+        raise BadInput(
+            f"The module of {called} is an exported one that takes its inputs by position, and inputs are given by "
+            'name. Export it by name, torch.export.export(module, (), {"x": x}), or return the module it was made of.'
+        )
     try:
         signature = inspect.signature(model.forward)
         bound = signature.bind(*by_position, **by_name)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from support.own_workload import result_of, without_inductor
 
-from demo.backend import compile_model, effects, profiling, run_steps
+from demo.backend import compile_model, effects, first_call, profiling, run_steps
 from demo.backend.effects import tensors
 from demo.backend.tasks import own_model
 from demo.core import catalog
@@ -21,11 +21,12 @@ from demo.core.result_json import from_json, to_json
 
 CPU = torch.device("cpu")
 SOURCE = """
-import collections, dataclasses, threading, torch
+import asyncio, collections, dataclasses, threading, torch
 from neighbour import WIDTH
 
 def failing(): raise ValueError("no such size\\nmore")
 def leaving(): raise SystemExit("bye")
+def cancelled(): raise asyncio.CancelledError
 
 class Net(torch.nn.Module):
     def __init__(self):
@@ -51,6 +52,14 @@ class Helped(torch.nn.Linear):
     def forward(self, x): return helper(super().forward(x))
 def within(): return torch.nn.Sequential(torch.compile(Net())), {"input": X}
 def helped(): return Helped(8, 8), X
+class Decorated(torch.nn.Linear):
+    @torch.compile
+    def forward(self, x): return super().forward(x)
+def decorated(): return torch.nn.Sequential(Decorated(8, 8)), X
+def replaced():
+    net = Net()
+    net.forward = torch.compile(net.forward)
+    return net, X
 
 @dataclasses.dataclass
 class Answer:
@@ -74,6 +83,9 @@ class Seeded(torch.nn.Linear):
         return super().forward(x) + torch.rand(2)
 class Halving(torch.nn.Linear):
     def forward(self, x): return super().forward(x.mul_(0.5))
+class Masked(torch.nn.Linear):
+    def forward(self, x, mask): return super().forward(x.mul_(0.5)) * mask
+def masked(): return Masked(2, 2), (torch.ones(3, 2), torch.ones(1, 2).expand(3, 2))
 def kept(): return Kept(2, 2), torch.ones(2)
 def uncaptured(): return Uncaptured(2, 2), torch.ones(2)
 def seeded(): return Seeded(2, 2), torch.ones(2)
@@ -84,11 +96,16 @@ def one(): return Net(), X
 def by_position(): return Net(), (X, {"more": [X]}, 2.0)
 def by_name(): return Net(), {"x": X, "scale": 3}
 def by_mapping(): return Net(), collections.UserDict(x=X)
+def exported(): return torch.export.export(Net(), (X,)).module(), X
+def exported_by_name(): return torch.export.export(Net(), (), {"x": X}).module(), X
 def wave(): return Wave(), X
 def raising(): return Net(), torch.ones(2, 5, 8, 8)
 class Leaving(torch.nn.Linear):
     def forward(self, x): raise SystemExit(3)
+class Interrupted(torch.nn.Linear):
+    def forward(self, x): raise KeyboardInterrupt
 def quitting(): return Leaving(2, 2), torch.ones(2)
+def interrupted(): return Interrupted(2, 2), torch.ones(2)
 def half(): return Net().bfloat16(), X
 def alone(): return Net()
 def no_module(): return X, X
@@ -157,6 +174,7 @@ def test_outputs_in_a_dataclass_are_compared(file: Path) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_weights_get_the_runs_dtype_unless_they_are_complex(dtype: str, file: Path) -> None:
     assert load(file, "half", dtype=dtype).eager()["y"].dtype == getattr(torch, dtype)
+    assert load(file, "exported_by_name", dtype=dtype).eager()["y"].dtype == getattr(torch, dtype)
     wave = load(file, "wave", dtype=dtype)
     assert wave.eager().is_complex() and wave.model.scale.dtype == getattr(torch, dtype)
 
@@ -172,10 +190,14 @@ def test_weights_get_the_runs_dtype_unless_they_are_complex(dtype: str, file: Pa
         ("misfit", "do not fit its module's forward: missing a required argument: 'x'"),
         ("failing", "failed: ValueError: no such size (mine.py, line 5)"),
         ("leaving", "failed: SystemExit: bye (mine.py, line 6)"),
+        ("cancelled", "failed: CancelledError (mine.py, line 7)"),
         ("within", "is compiled already, or a part of it"),
+        ("decorated", "is compiled already, or a part of it"),
+        ("replaced", "is compiled already, or a part of it"),
         ("star", "forward of Star takes *args by position only, and inputs are given by name. Give forward a named"),
         ("stars", "takes *args by position only, and inputs are given by name. Return them as a dict by name"),
         ("first", "forward of First takes x by position only"),
+        ("exported", "takes its inputs by position, and inputs are given by name. Export it by name"),
         ("scripted", "returned TorchScript, which torch.compile refuses. Return the module it was made of."),
         ("unfetched", "Git LFS pointers are beside it: weights.safetensors. Run `git lfs pull` in"),
     ],
@@ -283,6 +305,12 @@ def test_what_a_call_does_besides_is_told(function: str, verdict: str, keys: set
     assert {caveat.key for caveat in result.caveats} & {"not_compared", "given_back", "draws", "not_watched"} == keys
 
 
+def test_a_first_call_writes_only_to_inputs_that_calls_change(file: Path, quick: None) -> None:
+    """Torch refuses to write to an expanded tensor, such as this mask."""
+    spec = catalog.own_model_spec(f"{file}:masked", device="cpu")
+    assert first_call.measure_first_call(spec, None, None)[0].first_call_seconds > 0
+
+
 def test_memory_growth_and_a_slow_format_are_warnings(file: Path, quick: None, monkeypatch) -> None:
     monkeypatch.setattr(run_steps, "MUCH_MEMORY", -(10**12))
     monkeypatch.setattr(effects, "growth_per_call", lambda call: 5_000_000)
@@ -292,7 +320,7 @@ def test_memory_growth_and_a_slow_format_are_warnings(file: Path, quick: None, m
     assert "no fast bfloat16" in warnings and "72 times faster" in warnings
 
 
-@pytest.mark.parametrize("function", ["raising", "quitting"])
+@pytest.mark.parametrize("function", ["raising", "quitting", "interrupted"])
 def test_a_forward_that_fails_is_named_with_its_line(function: str, file: Path) -> None:
     result = run_of(file, function)
     assert (result.status, result.failure.stage) == ("failed", "warm up")
