@@ -73,6 +73,8 @@ class CompileLog:
             if name.startswith("torch.") and name.endswith("__graph_breaks"):
                 logger = logging.getLogger(name)
                 logger.handlers, logger.propagate = [self._breaks], False
+                # A user's file may have called logging.disable, or dictConfig, which disables all loggers by default.
+                logger.manager, logger.disabled = logging.Manager(logging.root), False
 
     def events(self) -> int:
         """Returns a count that every compile raises. If a call leaves it unchanged, the call compiled nothing."""
@@ -247,7 +249,9 @@ def _place(metrics: CompilationMetrics, reason: str) -> GraphBreak:
         )
         metrics = next(named, metrics)
     location = f"{Path(metrics.co_filename or '').name}:{metrics.co_firstlineno} in {metrics.co_name}"
-    return GraphBreak(reason.strip().partition("\n")[0], location)
+    lines = [line.strip() for line in reason.strip().splitlines()] or [""]
+    # A line that ends with a colon is a preamble: "backend='inductor' raised:".
+    return GraphBreak(next((line for line in lines if line and not line.endswith(":")), lines[0]), location)
 
 
 def reset_compiler() -> None:

@@ -1,6 +1,8 @@
 """What torch.compile did to small models that break, recompile, fall back or fail on purpose."""
 
 import dataclasses
+import logging
+import logging.config
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,7 +42,7 @@ def whole() -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
 
 
-def compiled(model: torch.nn.Module, calls: int = 2, backend: str = "eager", **options: Any) -> Compilation:
+def compiled(model: torch.nn.Module, calls: int = 2, backend: Any = "eager", **options: Any) -> Compilation:
     """By default without inductor: breaks, recompiles and fallbacks are dynamo's."""
     torch._dynamo.reset()
     log = compilation.CompileLog()
@@ -70,6 +72,23 @@ def test_a_break_has_its_reason() -> None:
     assert summary.fallbacks == ()
 
 
+@pytest.mark.parametrize("how", ["logging.disable", "dictConfig"])
+def test_breaks_are_counted_if_a_users_file_disables_logging(how: str) -> None:
+    compiled(whole())  # makes the loggers
+    loggers = [one for one in logging.root.manager.loggerDict.values() if isinstance(one, logging.Logger)]
+    before = [one.disabled for one in loggers]
+    try:
+        if how == "dictConfig":
+            logging.config.dictConfig({"version": 1})
+        else:
+            logging.disable(logging.CRITICAL)
+        assert len(compiled(Broken(4, 4)).graph_breaks) == 1
+    finally:
+        logging.disable(logging.NOTSET)
+        for one, disabled in zip(loggers, before, strict=True):
+            one.disabled = disabled
+
+
 def test_too_many_recompiles_fall_back_to_eager() -> None:
     summary = compiled(Counting(), calls=10)
     assert len(summary.recompiles) >= 7  # dynamo takes 8 graphs of a function
@@ -80,6 +99,17 @@ def test_too_many_recompiles_fall_back_to_eager() -> None:
     places = {place.location for place in (*summary.recompiles, fallback)}
     assert places == {first.location}  # of the fallback at the limit, too
     assert "recompile" in fallback.reason.lower()  # in words that differ between torch's releases
+
+
+def test_an_error_that_was_made_an_eager_call_has_its_words() -> None:
+    """Dynamo's message begins with a line that ends with a colon: backend='lost' raised:"""
+
+    def lost(graph: Any, inputs: Any) -> Any:
+        raise ValueError("no kernel for it")
+
+    with torch._dynamo.config.patch(suppress_errors=True):
+        (one,) = compiled(whole(), backend=lost).fallbacks
+    assert one.reason == "ValueError: no kernel for it"
 
 
 @pytest.fixture
