@@ -114,8 +114,13 @@ def nothing_done(caveats: Sequence[Caveat], fallbacks: Sequence[GraphBreak]) -> 
     # What computes nothing has no graph either.
     first = next((caveat for caveat in caveats if caveat.key != "no_graph"), caveats[0])
     what = "compiled" if first.key == "no_graph" else "computed"
-    remedy = next(filter(None, (causes.trace_remedy(fallback.reason) for fallback in fallbacks)), "")
-    return Failure("time", f"Nothing was {what}, so there is no speed-up. {first}", remedy)
+    remedies = (causes.trace_remedy(fallback.reason) for fallback in fallbacks)
+    remedy = causes.switched_off() or next(filter(None, remedies), "")  # a forward may have switched it off itself
+    message = f"Nothing was {what}, so there is no speed-up. {first}"
+    if what == "compiled" and fallbacks:
+        reasons = [f"{fallbacks[0].location}: {fallbacks[0].reason.rstrip('.')}", causes.hidden_errors()]
+        message += f" {'; '.join(filter(None, reasons))}."
+    return Failure("time", message, remedy)
 
 
 def recompile_failure(events: int) -> Failure:
@@ -175,6 +180,11 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
         reason, remedy = hub.problem() or ("it fails", "try again later")
         what = f"The Hub cannot be reached ({reason}), and {name} is not complete in the local cache."
         return CannotLoad(what, f"{remedy[0].upper()}{remedy[1:]}, or {other}.", **change)
+    if "Can't load image processor" in str(error):
+        return CannotLoad(
+            f"{name} has no preprocessor_config.json, which says how a picture becomes the model's input.",
+            "Give a folder that also has that file of the checkpoint from which the model was trained.",
+        )
     damage = next((cause for cause in chain if isinstance(cause, DAMAGED) or getattr(cause, "errno", None)), None)
     if fault := causes.of_checkpoint(checkpoint, isinstance(damage, DAMAGED)):
         return CannotLoad(f"{name} {fault[0]}.", fault[1])

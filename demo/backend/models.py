@@ -26,7 +26,7 @@ from ..core.files import LFS_REMEDY
 from ..core.options import TEXT_GENERATION, BadInput, RunSpec
 from ..tasks.registry import BY_NAME
 from . import causes
-from .failures import OTHER, loading_errors_as_bad_input, short_name
+from .failures import OTHER, CannotLoad, loading_errors_as_bad_input, short_name
 from .workload import dtype_of
 
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
@@ -171,6 +171,14 @@ def _model(spec: RunSpec, auto_class: Any, source: Source, options: Options) -> 
     # What a checkpoint lacks, transformers initialises at random.
     missing = sorted(name for name in report["missing_keys"] if not name.endswith(UNUSED_WEIGHTS))
     unused = sorted(name for name in report["unexpected_keys"] if not name.endswith(COMPUTED))
+    if set(report["missing_keys"]) >= {name for name, _ in model.named_parameters()}:
+        found = f"it has {fmt.printable(unused[0])[:MAX_LABEL]}" if unused else "it has none at all"
+        raise CannotLoad(
+            f"The weights of {short_name(spec.checkpoint)} have no name that a {type(model).__name__} knows: {found}, "
+            f"and the model needs {missing[0]}.",
+            "Write the folder with save_pretrained of the model itself, without the wrapper that adds a prefix to the "
+            "names, such as torch.compile's _orig_mod.",
+        )
     for key, names in (("missing_weights", missing), ("unused_weights", unused)):
         if names:
             caveats.append(Caveat(key, {"count": len(names), "first": fmt.printable(names[0])[:MAX_LABEL]}))

@@ -115,7 +115,13 @@ def test_a_model_that_dynamo_leaves_to_eager_gets_the_remedy_of_the_cause() -> N
     left = GraphBreak("Attempted to wrap RNN, GRU, or LSTM", "mine.py:7 in forward")
     failure = failures.nothing_done([Caveat("no_graph")], [left])
     assert "allow_rnn = True" in failure.remedy
+    assert failure.message.endswith("mine.py:7 in forward: Attempted to wrap RNN, GRU, or LSTM.")
+    with torch._dynamo.config.patch(suppress_errors=True):
+        hidden = failures.nothing_done([Caveat("no_graph")], [left]).message
+    assert hidden.endswith("LSTM; suppress_errors of torch._dynamo made eager calls of this error.")
     assert failures.nothing_done([Caveat("no_graph")], []).remedy == ""
+    with torch.compiler.set_stance("force_eager"):  # as a forward may do
+        assert failures.nothing_done([Caveat("no_graph")], []).remedy.startswith("torch.compiler.set_stance(")
 
 
 def test_a_mode_that_ran_out_of_memory_while_it_compiled_is_named() -> None:

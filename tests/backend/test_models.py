@@ -15,7 +15,7 @@ from typing import Any
 import huggingface_hub
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from support import tiny_text, tiny_vit
 from transformers import AutoModelForImageClassification, EfficientNetConfig
 
@@ -83,7 +83,7 @@ def test_a_repository_is_loaded_without_its_code(task: str, checkpoint: str, mod
     [
         (CLASSIFY, "stub/large", "have 50.0 GB, the limit here is 16.0 GB"),
         (CLASSIFY, "stub/damaged", "Download or write it again"),
-        (CLASSIFY, "stub/blind", "image processor"),
+        (CLASSIFY, "stub/blind", "stub/blind has no preprocessor_config.json, which says how a picture becomes"),
         (CLASSIFY, "stub/missing", "was not found on the Hub"),
         (CLASSIFY, "stub/broken", "The Hub fails (status 500). Try again later, or choose another checkpoint."),
         (CLASSIFY, "stub/busy", "The Hub asks to wait (status 429). Try again later"),
@@ -263,6 +263,17 @@ def test_a_missing_weight_that_counts_is_a_caveat(lacking: str, caveats: int, tm
     assert len(state) < len(model.state_dict())
     model.save_pretrained(tmp_path, state_dict=state)
     assert len(load(str(tmp_path)).caveats) == caveats
+
+
+@pytest.mark.parametrize("prefix", ["_orig_mod.", "module.", None], ids=["compiled", "DataParallel", "no weights"])
+def test_weights_whose_names_the_model_does_not_know_are_refused(prefix: str | None, tmp_path) -> None:
+    shutil.copytree(VIT, tmp_path / "model")
+    state = load_file(VIT / "model.safetensors") if prefix else {}
+    renamed = {f"{prefix}{name}": weight for name, weight in state.items()}
+    save_file(renamed, tmp_path / "model" / "model.safetensors", {"format": "pt"})
+    first = f"it has {min(renamed)}," if renamed else "it has none at all,"
+    with pytest.raises(failures.CannotLoad, match=rf"no name that a ViTForImageClassification knows: {first}"):
+        load(str(tmp_path / "model"))
 
 
 def keys_of(folder: Path, **options: Any) -> dict[str, Any]:
