@@ -72,9 +72,10 @@ WORDS = {
 }
 """Sentences of caveats by their keys. A {name} in a sentence stands for a value."""
 IMPORTANT = (
-    "note", "no_graph", "same_tensor", "copied_answer", "lazy", "not_compared", "separate", "growth", "subnormal",
-    "draws", "missing_weights", "unused_weights", "quantized", "white_sheet", "slow_format", "given_back", "grows",
-    "compiles_itself", "narrow_vectors", "cudagraphs", "fallbacks", "breaks", "bos_twice", "eos_at_end", "not_counted"
+    "no_graph", "same_tensor", "copied_answer", "lazy", "not_compared", "separate", "growth", "subnormal", "draws",
+    "missing_weights", "unused_weights", "quantized", "white_sheet", "slow_format", "given_back", "grows",
+    "compiles_itself", "note", "narrow_vectors", "cudagraphs", "fallbacks", "breaks", "bos_twice", "eos_at_end",
+    "not_counted"
 )  # fmt: skip
 """Keys of the caveats that change what a speed-up means, most important first."""
 NOTHING_DONE = ("no_graph", "same_tensor", "copied_answer", "lazy")

@@ -10,6 +10,7 @@ from support.samples import failed_result, launching, measurement, ok_result, te
 
 from demo.cli import terminal
 from demo.core import format as fmt
+from demo.core.caveat import Caveat, note
 from demo.core.comparison import BreakEven, ProcessResult, Spread
 from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost, InstructionProbe, Measurement, Pair
@@ -325,3 +326,8 @@ def test_a_request_that_gains_less_than_a_call_stands_above_the_folds() -> None:
     assert Report(around).request == words
     assert words in headline(Report(around)) and words in terminal.summary(Report(around))
     assert Report(ok_result(end_to_end=EndToEnd(1e-9, 0.0, 0.0))).request == ""
+
+
+def test_a_note_does_not_hide_that_nobody_knows_whether_outputs_agree() -> None:
+    unknown = Caveat("not_compared", {"reason": "The model draws random numbers."})
+    assert Report(ok_result(caveats=(note("The cache was not filled."), unknown))).caveat == str(unknown)
