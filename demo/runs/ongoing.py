@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ..core import codec, format as fmt, limits
-from ..core.options import OptionValues, RunSpec
+from ..core.options import OWN_MODEL, OptionValues, RunSpec
 from ..core.program import PROGRAM
 from ..core.progress import PHASE_DOING, PHASES, Progress, Provisional
 from ..core.refusals import AGAIN, less_memory, other_way_to_compile
@@ -156,6 +156,8 @@ class OngoingRun:
             remedy = f"A kill often means that the machine ran out of memory. {remedy}"
         elif self.progress.phase == "start":
             remedy = f"{PROGRAM} doctor says what it needs to start."
+        elif self.spec.task == OWN_MODEL and self.progress.phase in PHASES[: PHASES.index("compile")]:
+            remedy = "Call your function and its module in a Python process of your own: if that ends, too, fix them."
         elif self.progress.phase in PHASES[: PHASES.index("compile")]:
             remedy = AGAIN  # nothing was compiled yet, so another way to compile would not help
         else:

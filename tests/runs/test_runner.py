@@ -20,7 +20,7 @@ from support.worker_processes import alive, needs_linux, processes_with, wait_un
 
 from demo.core import catalog, cores
 from demo.core.measurement import CompileCost
-from demo.core.options import BadInput, RunSpec
+from demo.core.options import OWN_MODEL, BadInput, RunSpec
 from demo.core.progress import Progress, Provisional
 from demo.core.result import RunResult
 from demo.core.result_json import from_json, to_json
@@ -255,6 +255,7 @@ def test_the_time_left_counts_the_repeats_to_come() -> None:
         (TINY, -signal.SIGKILL, "start", "doctor says", {}),  # no model was there to be too large
         # nothing was compiled yet
         (dataclasses.replace(TINY, freezing=True), -signal.SIGSEGV, "warm up", "Run it again.", {}),
+        (RunSpec("mine.py:build", OWN_MODEL), -signal.SIGSEGV, "warm up", "in a Python process of your own", {}),
         (dataclasses.replace(TINY, freezing=True), -signal.SIGSEGV, "time", "Without freezing", {"freezing": False}),
     ],
 )
