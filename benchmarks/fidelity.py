@@ -56,9 +56,9 @@ def by_us(run: Run) -> Medians:
 
 
 def rounds(checkpoint: Checkpoint) -> list[tuple[Medians, Medians]]:
-    """Returns two pairs of medians (eager, compiled) for each round: ours, and those of the hand-written loop.
+    """Returns, for each round, our medians and the hand-written loop's, each as (eager, compiled).
 
-    The latter are the geometric means of the loops timed just before and just after ours.
+    The loop's medians are geometric means of the medians of two loops: one timed just before ours, one just after.
     """
     spec = catalog.make_spec(checkpoint.id, weights="pretrained" if checkpoint.bundled else "random", device="cpu")
     run = Run(WorkerJob(spec, str(PICTURE)), Events(io.StringIO()))

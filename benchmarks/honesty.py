@@ -122,7 +122,7 @@ def over_steady(seconds: float) -> tuple[float, float]:
 
 
 def one_run(machine: Machine, seconds: float, truth: float, seed: int) -> ProcessFigure:
-    """Simulates one process whose own speed-up is `truth`, and returns its figure."""
+    """Simulates one process with the speed-up `truth`. Returns the times and the speed-up that the process measured."""
     samples = timed(machine, seconds, truth, seed)
     size = 2 * samples.calls_per_half_block
     sides = stats.side_by_side(samples.eager, samples.compiled, size)

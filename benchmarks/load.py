@@ -78,7 +78,7 @@ class Server:
         return time.perf_counter() - started
 
     def run(self) -> str:
-        """Makes a run for one visitor through the API. Returns 'result', 'full', or whatever else came of it."""
+        """Makes a run for one visitor through the API. Returns 'result', 'full', or a text about any other outcome."""
         endpoint = f"{self.address}gradio_api/call/benchmark"
         try:
             request = urllib.request.Request(endpoint, self.body, {"Content-Type": "application/json"})

@@ -187,7 +187,7 @@ def judge(speedups: Sequence[Speedup]) -> list[Judged]:
 
 
 def speedups_of(runs: Iterable[RunResult]) -> list[Speedup]:
-    """Returns the speed-ups of the runs, without those that failed or were recompiled while timed."""
+    """Returns the speed-ups of the runs. Runs that failed or were recompiled while timed are left out."""
     return [run.speedup for run in runs if run.status == "ok" and not run.void and run.speedup is not None]
 
 

@@ -130,7 +130,7 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Group]]:
 def longest_first(groups: Sequence[Group]) -> list[Group]:
     """Puts the groups of `LONGEST` first, at every batch size.
 
-    A wave of parallel compiles ends only when its longest compile ends, so that one has to begin early.
+    The reason: a wave of parallel compiles ends only when its longest compile ends.
     """
 
     def place(group: Group) -> int:
@@ -198,7 +198,7 @@ def look_at_machine(device: str) -> dict[str, Any]:
 def run_tests(book: Book, noise: Path) -> None:
     """Runs the functions of tests/gpu that are not in the book yet, one after another in one process.
 
-    Each gives a record of its own, so that the next call continues after the last one. None of them uses a fixture.
+    Each function gives a record of its own, so that the next call continues after the last record. None uses a fixture.
     """
     recorded = {record["test"] for record in book.of("tests")}
     code = f"from tools import gpu_evidence; gpu_evidence.call_tests({recorded!r}, {os.getpid()})"

@@ -115,10 +115,10 @@ def compute_when_read(outputs: object) -> str:
 def _trace_call(
     generators: Iterable[object], call: Callable[[], object], seed: int, inputs: object
 ) -> tuple[list[torch.Tensor], "_Trace"]:
-    """Returns clones of the outputs of a call, and the `_Trace` under which it ran.
+    """Calls the model under a `_Trace`. Returns clones of the outputs, and the `_Trace`.
 
-    All random generators are seeded by `seed`, even those that the model seeds itself. `generators`: those that
-    `_generators` returns.
+    All random generators are seeded by `seed`, even if the model seeds them itself. `generators`: what `_generators`
+    returns.
     """
     trace = _Trace(seed, _strided_tensors(inputs))
     seed_random, seed_numpy, default_rng = random.seed, np.random.seed, np.random.default_rng

@@ -109,7 +109,7 @@ def _half_format(spec: RunSpec) -> str:
 def nothing_done(caveats: Sequence[Caveat], fallbacks: Sequence[GraphBreak]) -> Failure:
     """Returns the failure of a run in which nothing was compiled, or nothing was computed.
 
-    `caveats`: those that report it. `fallbacks`: the functions that dynamo left to eager, and why.
+    `caveats`: the caveats that report it. `fallbacks`: the functions that dynamo left to eager, and why.
     """
     # What computes nothing has no graph either.
     first = next((caveat for caveat in caveats if caveat.key != "no_graph"), caveats[0])

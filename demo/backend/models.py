@@ -186,7 +186,7 @@ def _model(spec: RunSpec, auto_class: Any, source: Source, options: Options) -> 
 
 
 def _of_formats(spec: RunSpec, config: PreTrainedConfig) -> list[Caveat]:
-    """Returns caveats if the checkpoint stores its weights in another format than the one the run computes in."""
+    """Returns caveats if the checkpoint stores its weights in another number format than that of the run."""
     stored = str(getattr(config, "dtype", None) or "").removeprefix("torch.")
     quantized = getattr(config, "quantization_config", None)
     if quantized and spec.weights == "random":
@@ -361,7 +361,7 @@ def refuse_large_model(auto_class: Any, config: PreTrainedConfig, checkpoint: st
 
 
 def refuse_many_tensors(source: Source) -> None:
-    """Raises BadInput if the weights are so many tensors that transformers would sort them for a minute."""
+    """Raises BadInput for more than `MAX_TENSORS` tensors of weights: transformers would sort them for a minute."""
     optional = {"_raise_exceptions_for_missing_entries": False}
     index = cached_file(source.name, SAFE_WEIGHTS_INDEX_NAME, **optional, **source.options)
     named = {} if index is None else json.loads(Path(index).read_bytes())["weight_map"]

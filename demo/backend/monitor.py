@@ -49,7 +49,7 @@ class HostReading(NamedTuple):
 
 
 def host_reading() -> HostReading | None:
-    """Returns the counts until now; None without Linux's /proc or its scheduler's statistics."""
+    """Returns Linux's counts as of now; None without /proc, or without statistics of Linux's scheduler."""
     try:
         waited = int((cores.PROC / "self" / "task" / str(os.getpid()) / "schedstat").read_text().split()[1])
         times = [int(ticks) for ticks in cores.PROC_STAT.read_text().split("\n", 1)[0].split()[1:9]]
@@ -161,7 +161,10 @@ class Nvml:
 
     @classmethod
     def of(cls, device: torch.device) -> "Nvml | None":
-        """Returns the GPU; None on a CPU, without `nvidia-ml-py`, or if the driver refuses (some containers, MIG)."""
+        """Returns the GPU of `device`; None on a CPU, without `nvidia-ml-py`, or if the driver refuses.
+
+        Some drivers refuse in a container or with MIG.
+        """
 
         def find(nvml: ModuleType) -> Nvml:
             uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")

@@ -78,7 +78,7 @@ def _verdict(
 ) -> tuple[ParityVerdict, str, float]:
     """Returns the verdict of `compare_outputs`, its reason as a sentence, and the largest absolute difference.
 
-    The difference is infinite if it is not finite, or if nothing was compared.
+    The difference is infinity if NaN or infinity is in it, or if nothing was compared.
     """
     if not any(tensor.numel() for tensor in tensors(eager)):
         return "not comparable", "The outputs hold no tensor with numbers to compare.", math.inf
@@ -147,7 +147,7 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
     """Returns the verdict on one tensor, and its reason as a sentence.
 
     - `numbers`: the tensor from eager, compiled and float64, then from float64 runs with random changes in each layer.
-      The latter show how far rounding errors can move the outputs, and so may raise the limit.
+      These runs show how far rounding errors can move the outputs, and so may raise the limit.
     - The limit of compiled's error is `multiple` times eager's, plus about one rounding error (`rounding`: its relative
       size).
     """

@@ -36,7 +36,7 @@ def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torc
 
 
 def refuse_call(**_: object) -> NoReturn:
-    """Takes the place of a compiled model that was dropped to free its memory. It must not be called."""
+    """Replaces a compiled model that was dropped to free its memory. It raises an error if it is called."""
     raise RuntimeError("The compiled model was dropped after its timing.")
 
 

@@ -54,7 +54,7 @@ class ProgressLine:
             self.say(progress_text(progress))
 
     def end(self) -> None:
-        """Clears the line, so that the next output starts on an empty one."""
+        """Clears the line, so that the next output starts at the beginning of an empty line."""
         if self._stream.isatty():
             self._print("\r\x1b[K")
 

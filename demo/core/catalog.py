@@ -140,7 +140,7 @@ def is_beyond(checkpoint: str, sha256: str | None) -> bool:
 
 
 def arguments(spec: RunSpec) -> OptionValues:
-    """Returns the arguments with which `make_spec` makes `spec`, without those that have their default value."""
+    """Returns the arguments with which `make_spec` makes `spec`. Default values are left out."""
     options = spec.departures() | ({"text": ", ".join(spec.text)} if spec.text else {})
     task = {"task": spec.task} if find(spec.checkpoint) is None else {}
     return {"checkpoint": spec.checkpoint} | task | options

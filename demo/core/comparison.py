@@ -128,7 +128,7 @@ class Speedup(Difference):
 
     @property
     def widened_by(self) -> Literal["", "control", "machine"]:
-        """Why the interval is wider than the pooled one.
+        """Why the interval is wider than the pooled interval.
 
         'machine': other programs used cores. 'control': the noise floor is larger than the interval. '': it is not
         wider.
@@ -153,7 +153,7 @@ def compare_variants(
 ) -> Speedup:
     """Returns compiled's speed-up over eager, pooled over `own` and the processes `before`, with its verdict.
 
-    If `taken` and there are processes `before`, only these count: a disturbed process adds nothing to undisturbed ones.
+    If `taken` and there are processes `before`, only the processes `before` count, because `own` was disturbed.
 
     - `before`: processes whose cores no other program used.
     - `spread`: how speed-ups vary between processes. With the basis 'within one process' it is ignored for one process.

@@ -239,8 +239,8 @@ class RunResult:
     def starts(self) -> dict[str, Duration]:
         """Seconds of a process's first call by the state of the compile cache, pooled over equal runs.
 
-        The keys are those of `known_costs`. First calls with a 'partly' filled cache are never pooled. Their spread is
-        assumed to be that of 'cold' ones.
+        The keys are those of `known_costs`. First calls with a 'partly' filled cache are never pooled; their spread is
+        assumed to be the spread of 'cold' first calls.
         """
         known = self.compilation.known_costs if self.compilation is not None else {}
         spreads = {state: ASSUMED_FIRST_CALLS["warm" if state == "warm" else "cold"] for state in known}
@@ -275,8 +275,8 @@ class RunResult:
     def whole_work(self, calls: int) -> dict[str, WholeWork]:
         """Returns the time of a process with `calls` calls (for a text model: tokens), by the keys of `starts`.
 
-        Returns {} if no time can be told: without a speed-up, if the outputs differ, if the model was recompiled while
-        it was timed, or if compiled reads a prompt so much slower that a whole text gains nothing.
+        Returns {} if the time is not known: without a speed-up, if the outputs differ, if the model was recompiled
+        while it was timed, or if compiled reads a prompt so much slower that a whole text gains nothing.
         """
         if self.void or self._prompt_outweighs:
             return {}

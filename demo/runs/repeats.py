@@ -22,7 +22,7 @@ class ThreadPolicy:
 
 
 class Repeats:
-    """Counts the processes of a run and knows the current one. `advance` goes on to the next process."""
+    """Counts the processes of a run. `number` is the current process; `advance` goes on to the next process."""
 
     def __init__(self, count: int, earlier: tuple[ProcessResult, ...], runs_after: int, threads: int | None) -> None:
         """Begins with the first process to run.

@@ -151,7 +151,7 @@ def push_page(history: History, result: RunResult, text: str) -> str:
 
 
 def forget(history: History, ids: Iterable[str]) -> None:
-    """Keeps the results with these ids from being pushed. Those already pushed are deleted by the next push."""
+    """Keeps the results with these ids from being pushed. The next push deletes those that were pushed before."""
     folder, deleted = history.path.parent / FOLDER, history.path.parent / DELETED
     for result in filter(None, map(history.get, ids if folder.exists() else ())):
         name = f"{result.started_at[:10]}/{result.id}"

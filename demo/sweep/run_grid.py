@@ -40,7 +40,7 @@ Turn = Callable[[], AbstractContextManager[Iterable[int]]]
 
 
 class RunArguments(TypedDict, total=False):
-    """Those arguments of `Runner.run` that callers may pass on."""
+    """The arguments of `Runner.run` that callers of `run_one` may pass on."""
 
     files: Files
     earlier: tuple[ProcessResult, ...]

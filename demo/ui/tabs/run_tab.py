@@ -278,8 +278,8 @@ class RunTab(WorkView[VisitorRun]):
     def show_recorded(self, request: gr.Request, visitor: str | None, *values: object) -> Updates:
         """Returns updates that show the latest stored run with the form's settings, marked as recorded.
 
-        While a run of the visitor goes on, that run's settings are used. If there is a stored run with these settings,
-        the running one is cancelled, and the page then shows the stored run; otherwise it goes on.
+        While a run of the visitor goes on, its settings are used instead. If a stored run has these settings, the
+        visitor's run is cancelled, and the page then shows the stored run; otherwise the visitor's run goes on.
         """
         work = self.work_of(request, visitor)
         if isinstance(work, VisitorRun) and not work.ended:

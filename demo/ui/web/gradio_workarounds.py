@@ -270,7 +270,7 @@ def check_pressed_cell(data: object) -> None:
 def errors_as_sentences() -> Iterator[None]:
     """Turns an exception in the `with` block into a gr.Error.
 
-    It has the text of a BadInput or HistoryError. The text of any other exception is only logged.
+    The gr.Error has the text of a BadInput or HistoryError. The text of any other exception is only logged.
     """
     try:
         yield

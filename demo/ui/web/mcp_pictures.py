@@ -20,7 +20,7 @@ WANTED = (
 
 
 def install() -> None:
-    """Replaces gradio's MCP server by the one below. Call it before a launch with `mcp_server`."""
+    """Replaces gradio's MCP server by `Server`. Call it before a launch with `mcp_server`."""
     import gradio.mcp  # needs the package `mcp`
 
     class Server(gradio.mcp.GradioMCPServer):
