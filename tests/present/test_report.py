@@ -233,6 +233,7 @@ def test_the_probe_of_a_machine_is_named_and_no_part_of_a_start(compilation: Com
     assert report.pays == plain.pays
     probe = "inductor's instruction probe, 17 s once for a compile cache, 0.8 s in each process"
     assert report.start_times == f"{plain.start_times}; not counted: {probe}"
+    assert [line.kind for line in plain.race] == ["eager", "compiled", "compiled kept"]
     assert report.race[1].words == f"{plain.race[1].words}, without 17 s of the machine's probe"
     part = details.costs(report)
     assert [fact.value for fact in part.facts] == [probe]

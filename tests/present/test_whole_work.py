@@ -55,6 +55,12 @@ def test_after_a_search_the_best_way_depends_on_the_number_of_calls(calls: int, 
     assert whole_work.answer(SEARCH, calls) == words
 
 
+@pytest.mark.parametrize(("seconds", "named"), [(0.0104, "default"), (0.0106, "freezing")])
+def test_of_ways_that_cannot_be_told_apart_the_first_within_5_percent_is_named(seconds: float, named: str) -> None:
+    ways = {"eager": cost(0, 0.02, 1.0), "default": cost(1, seconds, 1.1), "freezing": cost(1, 0.010, 1.1)}
+    assert whole_work.answer(ways, 10**6).startswith(f"{named} saves")
+
+
 def test_the_sentence_has_every_start() -> None:
     text = whole_work.calls_sentence(Report(full_result()), 100_000).replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert re.fullmatch(r"At 100 000 calls compiling saves [^,]* from nothing, saves [^,]* with a kept cache", text)
