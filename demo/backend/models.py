@@ -171,11 +171,13 @@ def _model(spec: RunSpec, auto_class: Any, source: Source, options: Options) -> 
     # What a checkpoint lacks, transformers initialises at random.
     missing = sorted(name for name in report["missing_keys"] if not name.endswith(UNUSED_WEIGHTS))
     unused = sorted(name for name in report["unexpected_keys"] if not name.endswith(COMPUTED))
-    if set(report["missing_keys"]) >= {name for name, _ in model.named_parameters()}:
-        found = f"it has {fmt.printable(unused[0])[:MAX_LABEL]}" if unused else "it has none at all"
+    if set(report["missing_keys"]) >= {weight for weight, _ in model.named_parameters()}:
+        name = short_name(spec.checkpoint)
+        if not unused:
+            raise CannotLoad(f"The file of {name}'s weights holds none.", "Download or write it again.")
         raise CannotLoad(
-            f"The weights of {short_name(spec.checkpoint)} have no name that a {type(model).__name__} knows: {found}, "
-            f"and the model needs {missing[0]}.",
+            f"None of the weights of {name} has a name that a {type(model).__name__} knows: the first is "
+            f"{fmt.printable(unused[0])[:MAX_LABEL]}, and the model needs {missing[0]}.",
             "Write the folder with save_pretrained of the model itself, without the wrapper that adds a prefix to the "
             "names, such as torch.compile's _orig_mod.",
         )
