@@ -247,6 +247,12 @@ def _config(source: Source) -> PreTrainedConfig:
     if (kind := _class_of(model_type)) is None:  # a checkpoint may bring Python code for it, which is never run here
         if model_type is None:
             raise ValueError("its config.json names no model_type, so it is no model of transformers")
+        if entries.get("auto_map"):
+            raise BadInput(
+                f"{short_name(source.name)} brings its own Python code for its model_type, {model_type!r}, and no code "
+                "of a checkpoint is run here. Load it with trust_remote_code=True in a function of your own, and time "
+                "that one (--model FILE.py:FUNCTION)."
+            )
         version = transformers.__version__
         raise ValueError(f"transformers {version} does not know its config's model_type, {model_type!r}")
     for name, amount, limit in _amounts(entries):

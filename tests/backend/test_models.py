@@ -179,7 +179,7 @@ def load(folder: str) -> models.LoadedModel:
 
 
 MODEL, PROCESSOR = "config.json", "preprocessor_config.json"
-UNKNOWN_TYPE = {"model_type": "x", "auto_map": {"AutoConfig": "code.X"}}
+OWN_CODE = {"model_type": "x", "auto_map": {"AutoConfig": "code.X"}}
 DIVISOR = {"image_processor_type": "MaskFormerImageProcessor", "size_divisor": 200_000}
 LARGE = {"hidden_size": 96_000, "intermediate_size": 400_000}
 OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
@@ -191,7 +191,12 @@ OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
         (MODEL, {"hidden_act": ["gelu"]}, "expected str, got list .* Choose another checkpoint."),
         (MODEL, OTHER_LABELS, "its weights have other shapes than its config says"),
         (MODEL, {"architectures": ["ViTModel"]}, "is a ViTModel, which does not do image classification here"),
-        (MODEL, UNKNOWN_TYPE, "its config's model_type, 'x'. Choose"),
+        (MODEL, {"model_type": "x"}, "its config's model_type, 'x'. Choose"),
+        (
+            MODEL,
+            OWN_CODE,
+            "brings its own Python code for its model_type, 'x', .* trust_remote_code=True in a function",
+        ),
         (MODEL, {"model_type": None}, "its config.json names no model_type, so it is no model of transformers"),
         (MODEL, LARGE, "is a model of more than 2,000,000,000 parameters"),
         (
