@@ -111,9 +111,10 @@ def timed(machine: Machine, seconds: float, truth: float, seed: int) -> timing.S
 
 
 def over_steady(seconds: float) -> tuple[float, float]:
-    """Returns both latencies (eager, compiled), divided by those of steady calls, on a machine without noise.
+    """Returns the measured latencies (eager, compiled) as multiples of the true latencies, on a machine without noise.
 
-    Only switches between eager and compiled slow calls there.
+    On this machine a call is slower only right after a switch between eager and compiled. `seconds`: the true latency
+    of eager.
     """
     truth = 1.43
     estimate = timed(Machine("without noise"), seconds, truth, 0).estimate()

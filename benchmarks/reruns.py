@@ -173,7 +173,7 @@ def _run(runner: Runner, spec: RunSpec) -> RunResult:
 
 
 def judge(speedups: Sequence[Speedup]) -> list[Judged]:
-    """Compares each run with the other runs of its place. Needs at least two runs."""
+    """Compares each run with the other runs of the same checkpoint and condition. Needs at least two runs."""
     mean = stats.geometric_mean([speedup.within.ratio for speedup in speedups])
 
     def share(interval: stats.Interval, own: int) -> float:
@@ -254,7 +254,7 @@ def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Se
 
 
 def all_judged(kept: Sequence[Kept], condition: str) -> list[Judged]:
-    """Compares the runs of all checkpoints, timed by this project's protocol, each with the other runs of its place."""
+    """Compares each run that this project's protocol timed with the other runs of the same checkpoint and condition."""
     judged: list[Judged] = []
     for place in dict.fromkeys(entry.place for entry in kept):
         speedups = speedups_of(entry.result for entry in kept if entry.place == place)

@@ -90,7 +90,7 @@ def probe(grid: dict[tuple[str, str], GridRun]) -> str:
 
 
 def outside(grid: dict[tuple[str, str], GridRun]) -> list[str]:
-    """Returns the aims that were missed, as sentences."""
+    """Returns a sentence for each measured value of the grid that misses its aim."""
     missed = []
     for (checkpoint, way), cell in grid.items():
         compiled = cell.result.compilation if cell.result else None

@@ -272,9 +272,10 @@ def _config(source: Source) -> PreTrainedConfig:
 
 
 def _amounts(part: object, name: str = "the config") -> Iterator[tuple[str, int, int]]:
-    """Yields (name, number, limit) for each whole number in a config, and for the length of each list and object.
+    """Yields (name, number, largest allowed number) for each whole number in a config, and each length of a list.
 
-    `part`: the config, or the part of it that the entry `name` holds.
+    The number of entries of an object counts as a length, too. `part`: the config, or a value inside it, whose entry
+    has the name `name`.
     """
     if isinstance(part, dict | list):
         yield f"the number of entries of {name}", len(part), MAX_ENTRIES

@@ -49,7 +49,7 @@ class HostReading(NamedTuple):
 
 
 def host_reading() -> HostReading | None:
-    """Returns Linux's counts as of now; None without /proc, or without statistics of Linux's scheduler."""
+    """Returns Linux's counters of processor time and of waiting for a core; None on a machine without them."""
     try:
         waited = int((cores.PROC / "self" / "task" / str(os.getpid()) / "schedstat").read_text().split()[1])
         times = [int(ticks) for ticks in cores.PROC_STAT.read_text().split("\n", 1)[0].split()[1:9]]

@@ -203,13 +203,12 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
 
 
 def with_known_cause(first: Parity, workload: Workload, eager: object, against: tuple[Any, ...]) -> Parity:
-    """Looks for a cause other than the compile why outputs do not match. Returns the comparison that then holds.
+    """Looks for a reason, other than the compile, for outputs that do not match. Returns the comparison with it.
 
-    - Eager may not repeat itself: a model that skips a layer at random, or that has a state outside of its modules,
-      may give equal outputs in two calls by luck. The verdict is then 'not comparable', for that reason.
-    - Verdict 'differ': with a padding mask the fast path of torch.nn's attention layers works on the unpadded places
-      only, and gives 0 in the others. The cause is added to the reason only if eager agrees with compiled without that
-      path.
+    - Eager may differ between calls although the first two calls agreed by luck, as in a model that skips a layer at
+      random. It is called again; if an output differs, the verdict is 'not comparable'.
+    - The fast path of torch.nn's attention layers may be the reason for the verdict 'differ': with a padding mask it
+      gives 0 in the padded places. This is said only if eager without the fast path agrees with compiled.
 
     `first`: the comparison so far. `eager`: eager's outputs. `against`: the further arguments of `compare_outputs`.
     """

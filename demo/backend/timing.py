@@ -162,7 +162,7 @@ class Samples:
 
     @property
     def blocks_apart(self) -> int:
-        """Number of blocks from one control block to the next."""
+        """Number of blocks from one control block, which times eager against itself, to the next."""
         return SLOW_BLOCKS_APART if self.calls_per_half_block == 1 else 1
 
     def measurement(self, name: str, warmup: Sequence[float] = ()) -> Measurement:
@@ -304,7 +304,10 @@ def time_interleaved(
 
 
 def _done(samples: Samples, plan: Plan, until: float) -> bool:
-    """Returns whether to stop. `until`: `max_seconds`; after an unsure verdict at that time, `longest_seconds`."""
+    """Returns whether to stop timing.
+
+    `until`: the limit in seconds. It is the plan's `max_seconds`; if the verdict was unsure then, `longest_seconds`.
+    """
     calls = len(samples.compiled)
     if plan.iterations is not None:
         return calls >= plan.iterations

@@ -137,9 +137,10 @@ def _write_junit(file: Path, report: Report, name: str, code: int, answer: str, 
 
 
 def _share(history: History, report: Report, file: Path, calls: int | None) -> None:
-    """Writes the result as one HTML file to send. Prints its path, and its address if there is a dataset of results.
+    """Writes the result as one HTML file to send, and prints its path.
 
-    If `file` is an empty path, it is a new file in the current folder, named after the run.
+    If results are sent to a dataset on the Hub, the file is uploaded there, too, and its address is printed. If `file`
+    is an empty path, a new file in the current folder is written, named after the run.
     """
     if file == Path():
         file = Path(f"worth-compiling-{report.result.id}.html")

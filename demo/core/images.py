@@ -168,9 +168,9 @@ def _named_white(image: Image.Image, data: bytes) -> int | None:
 
 
 def _scale(image: Image.Image, data: bytes, named_white: int | None) -> tuple[Image.Image, int | None]:
-    """Converts an upright picture from 16 to 8 bits a channel. Returns it, and the value of `ImageInfo.white`.
+    """Converts an upright picture from 16 to 8 bits a channel. Returns the picture, and `ImageInfo.white` for it.
 
-    `named_white`: what `_named_white` returned.
+    `named_white`: the 16-bit value that means white according to the file; None if the file does not say.
     """
     colours = image.getbands()[:1] if image.mode.startswith(("I", "L")) else image.getbands()[:3]
     values = _sixteen_bits(image, data)[..., : len(colours)]

@@ -60,9 +60,10 @@ def latest(reports: Iterable[Report]) -> list[Report]:
 
 
 def wall(reports: Sequence[Report], stored: Iterable[str] = ()) -> str:
-    """Returns the races of the reports as HTML, sorted by when compiling pays; '' if there are none.
+    """Returns the race of each report, its chart of calls over time, as HTML; '' without reports.
 
-    `stored`: the ids of runs that the page can open. Their charts are links.
+    Those come first in which compiling pays the soonest. `stored`: the ids of the runs that the page can open; the
+    charts of these runs are links.
     """
     if not reports:
         return ""

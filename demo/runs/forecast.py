@@ -228,7 +228,7 @@ def _alike(spec: RunSpec, stored: Sequence[RunResult]) -> list[RunResult]:
 def forecast_sweep(
     specs: Sequence[RunSpec], earlier: Sequence[RunResult], machine: HostInfo, crowd: Crowd = ALONE
 ) -> SweepForecast:
-    """Returns the sum of the forecasts for specs with device 'cpu' or 'cuda'.
+    """Returns the sum of the forecasts for `specs`. Their device must be 'cpu' or 'cuda', not 'auto'.
 
     `earlier`: any runs, newest first. `crowd`: the result of `cores.crowd()`.
     """

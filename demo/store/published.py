@@ -40,8 +40,8 @@ _log = logging.getLogger(__name__)
 class PublishedRow:
     """The times of one checkpoint on one device with one setting, from the Transformers guide or from this project.
 
-    A time is None if memory ran out. In the guide a time is the mean of 300 calls; in this project it is one of
-    `RunResult.latencies`. In the guide's rows the fields after `speedup` have their default values.
+    A time is None if memory ran out. In the guide a time is the mean of 300 calls. In this project it is the latency
+    that a run shows, of eager or of compiled. In the guide's rows the fields after `speedup` have their default values.
     """
 
     subset: str
