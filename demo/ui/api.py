@@ -61,10 +61,10 @@ def _option(name: str) -> Parameter:
 def _endpoint(
     name: str, function: Callable[[Arguments], dict[str, object]], description: str, *arguments: Parameter
 ) -> Callable[..., dict[str, object]]:
-    """Returns a function for `gr.api` that calls `function` with a dict: the values of `arguments` by name.
+    """Returns a function for `gr.api`, which calls `function` with one dict: the arguments of the call by name.
 
-    The dict also has gradio's request as "request". gradio describes the endpoint and its MCP tool by the name, the
-    signature and the docstring of the returned function.
+    The dict also has gradio's request as "request". gradio describes the endpoint and its MCP tool to clients by the
+    name, the signature and the docstring of the returned function.
     """
     every = [_argument("request", gr.Request, Parameter.empty), *arguments]
     signature = Signature(every, return_annotation="dict[str, Any]")  # as text: described as any JSON
@@ -97,9 +97,10 @@ def _spec_and_picture(values: Arguments) -> tuple[RunSpec, Path | None]:
 
 
 def _answer(result: RunResult, whole: bool, calls: int | None) -> dict[str, object]:
-    """Returns the result as a flat row; if `whole`, as JSON with a "summary", the verdict in one line.
+    """Returns the answer of a call. By default it is a flat row, as in an export.
 
-    `calls`: a number of calls between two restarts. With it the answer has "whole_work": what compiling then saves.
+    If `whole`, it is the complete result as JSON, and "summary" is its verdict in one line. `calls`: a number of calls
+    between two restarts. With it, the answer has "whole_work": what compiling saves over this number of calls.
     """
     answer = {"summary": Report(result).summary} | to_json(result) if whole else export.row(result)
     return answer if calls is None else answer | {"whole_work": work_json(result, calls)}

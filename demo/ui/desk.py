@@ -10,7 +10,10 @@ from .works import Supervisor
 
 @dataclass(frozen=True)
 class Desk:
-    """The runner, its queue, the stored runs, and the works (runs, searches, sweeps) that visitors have started."""
+    """What all parts of the page share: the runner, its queue, the stored runs, and the works of visitors.
+
+    A work is a run, a search for the best way, or a sweep.
+    """
 
     runner: Runner
     queue: RunQueue

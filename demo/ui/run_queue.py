@@ -38,10 +38,11 @@ class RunQueue:
 
     @contextmanager
     def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
-        """Holds a place in the queue during a `with` block. The block gets an iterator that ends when its turn comes.
+        """Holds a place in the queue during a `with` block, which gets an iterator that ends when the run's turn comes.
 
         The iterator yields the number of runs ahead, at least every WAITING_SECONDS. Raises BadInput if the queue is
-        full, unless `patient`, or if the visitor has too many places. The visitor '' has no such limit.
+        full, unless `patient`. Raises BadInput, too, if the visitor has too many places; the visitor '' has no such
+        limit.
         """
         ticket = object()
         with self._changed:

@@ -94,7 +94,7 @@ class Work:
         self._cancel.set()
 
     def watch(self) -> Iterator[object]:
-        """Yields the latest event at once, and again every UPDATE_SECONDS even if unchanged, until the work ends."""
+        """Yields the latest event until the work ends, at least every UPDATE_SECONDS, even if it is unchanged."""
         while not self.ended:
             news = self._ended if self._answered.is_set() else self._answered
             self._watched_at = time.monotonic()
@@ -102,7 +102,10 @@ class Work:
             news.wait(UPDATE_SECONDS)
 
     def take_result(self) -> RunResult | Exception | None:
-        """Returns the work's result or exception; None if there is neither. Sets `delivered` if the work has ended."""
+        """Returns the work's result or exception; None if there is neither.
+
+        If the work has ended, also notes that a page has shown its end (`delivered`).
+        """
         self.delivered = self.ended
         return self._result
 
@@ -127,7 +130,7 @@ class Work:
         return None
 
     def _events(self) -> Generator[object, None, None]:
-        """Yields the events of the work. The last event may be a RunResult."""
+        """Does the work, and yields its events. The last event may be a RunResult."""
         raise NotImplementedError
 
     def _note(self, event: object) -> None:
@@ -176,7 +179,7 @@ class VisitorRun(Work):
         self.doing = Waiting(ahead) if (ahead := len(self.queue)) else self.at_the_start
 
     def files_of(self, id: str) -> Files:
-        """Returns the files (trace, package) that the run wrote. If its result has another id, returns NO_FILES."""
+        """Returns the trace and the package that this run wrote; NO_FILES if `id` is not the id of its result."""
         is_own = isinstance(self._result, RunResult) and self._result.id == id
         return self._files.existing() if is_own else NO_FILES
 

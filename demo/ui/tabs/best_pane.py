@@ -94,7 +94,7 @@ class BestPane(WorkView[BestSearch]):
         )
 
     def _answer(self, going: BestSearch) -> Updates:
-        """Returns updates of verdict and table; once the search has ended, also of charts and code."""
+        """Returns updates of verdict and table. Once the search has ended, they also show charts and code."""
         table = going.table
         run = table.winner.result if table.winner is not None and going.ended else None
         code = change(run.spec) if run is not None else ""
@@ -108,7 +108,10 @@ class BestPane(WorkView[BestSearch]):
         return self._show_progress(going) | self._show_cells(going) | changes
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
-        """Returns updates that show the visitor's search when a page opens, unless its link asks for something else."""
+        """Returns updates that show the visitor's search when a page opens.
+
+        They do not show it if the link by which the page was opened asks for something else.
+        """
         tab = self._tab
         going = self.work_of(request, visitor)
         if not isinstance(going, BestSearch) or links.RUN in request.query_params:

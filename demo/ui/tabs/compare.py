@@ -54,7 +54,10 @@ def bars(reports: Sequence[Report]) -> dict[str, Speedup | None]:
 
 
 def rows(reports: Sequence[Report]) -> list[dict[str, str]]:
-    """Returns the rows of a table as dicts by column title: the row's name, and a cell for each run; '–' for none."""
+    """Returns the rows of the table as dicts by column title.
+
+    A row is one figure or setting: its name, and its value in each run. A missing value is '–'.
+    """
     results = [report.result for report in reports]
     table = [["Started (UTC)", *(fmt.minute(result.started_at) for result in results)]]
     facts = list(map(_facts, results))
@@ -81,9 +84,10 @@ def _differences(results: Sequence[RunResult]) -> str:
 
 
 def _winner(runs: dict[str, RunResult]) -> str:
-    """Returns sentences that compare the fastest compiled model with each of the others. `runs`: by letter.
+    """Returns sentences that compare the fastest compiled model with each of the others.
 
-    Returns '' if a run failed or has no speed-up, or if checkpoint, batch size, prompt or machine differ.
+    `runs`: the compared runs by their letter, such as 'A'. Returns '' if a run failed or has no speed-up, or if
+    checkpoint, batch size, prompt or machine differ.
     """
     work = {(run.spec.checkpoint, run.spec.batch_size, run.spec.prompt, naming.where(run)) for run in runs.values()}
     speedups = {name: run.speedup for name, run in runs.items() if run.speedup is not None and run.failure is None}
@@ -109,7 +113,10 @@ def _winner(runs: dict[str, RunResult]) -> str:
 
 
 def _eager_settings(result: RunResult) -> tuple[object, ...]:
-    """Returns everything that eager's latency depends on. If it is equal for two runs, their speed-ups are compared."""
+    """Returns everything that eager's latency depends on.
+
+    If it is equal in all compared runs, their speed-ups are compared; otherwise the latencies of their compiled models.
+    """
     compiled_only = [name for name, option in OPTIONS.items() if option.for_speed and name not in CHANGES_EAGER]
     same: OptionValues = {
         name: OPTIONS[name].default for name in (*compiled_only, "threads")

@@ -71,11 +71,13 @@ MOST_FOLLOWING = 3
 class WorkView(ABC, Generic[W]):
     """Base class for a part of the page that shows a visitor's work (a run, a sweep ...) from its start to its end.
 
-    A subclass has two lists of its components, `live` and `ending`. Three methods return updates of these components:
+    A subclass passes two lists of its components to this class: `live`, which change during the work, and `ending`,
+    which change at its end. It has three methods that return updates:
 
-    1. `_show_progress`: of cheap components in `live`, every two seconds while the work goes on
-    2. `_show_cells`: of costly components in `live`, such as a chart, whenever one run of a search or sweep has ended
-    3. `_show_end`: of the components in `ending`, when the work has ended
+    1. `_show_progress` updates cheap components in `live`. It is called every two seconds during the work.
+    2. `_show_cells` updates costly components in `live`, such as a chart. It is called after each run of a search or
+       sweep.
+    3. `_show_end` updates the components in `ending`. It is called after the work.
 
     There are three methods because gradio redraws all outputs of an event at each update, which takes processor time
     from the model that is timed.
@@ -104,7 +106,10 @@ class WorkView(ABC, Generic[W]):
     def _show_end(self, going: W) -> Updates: ...
 
     def work_of(self, request: gr.Request, visitor: str | None) -> Work | None:
-        """Returns the visitor's latest work, running or ended; None without any. `visitor`: the id in the browser."""
+        """Returns the visitor's latest work, running or ended; None if there is none.
+
+        `visitor`: the id that the visitor's browser keeps; None if it has none yet.
+        """
         return self.works.of(visitor_name(visitor, request.session_hash))
 
     def _start(self, request: gr.Request, visitor: str | None, make: Callable[[str], W]) -> Updates:
@@ -120,7 +125,7 @@ class WorkView(ABC, Generic[W]):
         return gr.update(interactive=False)
 
     def _watch_after(self, event: Dependency) -> Dependency:
-        """Connects events that show the progress and the end of `work_shown`, after `event` has set it.
+        """Connects events that show the progress and the end of the work that `event` chose for the page.
 
         Returns the last of these events.
         """
@@ -146,14 +151,17 @@ class WorkView(ABC, Generic[W]):
             yield {self._live[0]: render("progress.let_go")}
 
     def _over(self, request: gr.Request, going: W | None) -> Updates:
-        """Returns updates that show the end of the work. If only the connection broke, nothing is changed."""
+        """Returns updates that show the end of the work.
+
+        They change nothing while the work goes on, as when only the page's connection to the server broke.
+        """
         if going is None or not going.ended:
             return {self._ending[0]: gr.skip()}
         return self._show_end(going)
 
 
 def follow_work(going: Work) -> Iterator[object]:
-    """Yields what `Work.watch` yields, for one page. Ends early if `MOST_FOLLOWING` newer pages follow the work."""
+    """Yields the events of a work for one page. Ends early if `MOST_FOLLOWING` newer pages follow the same work."""
     page = object()
     going.pages.append(page)
     for doing in going.watch():

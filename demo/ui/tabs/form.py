@@ -235,7 +235,10 @@ def doubts(spec: RunSpec) -> list[str]:
 def forecast_html(
     expected: Forecast | None, checkpoint: Checkpoint | None, doubts: Sequence[str], query: str
 ) -> Markup:
-    """Returns, as HTML, how long a run will take, followed by the `doubts`. A button copies the link `query`."""
+    """Returns, as HTML, how long a run will take, followed by the `doubts`: sentences about the settings.
+
+    `query`: the query of a link to these settings, which a button copies.
+    """
     text, basis = "No estimate yet: this checkpoint has not been run here.", ""
     if expected is not None:
         text = f"About {fmt.rounded_duration(expected.seconds)}"

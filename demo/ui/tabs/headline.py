@@ -75,7 +75,10 @@ def headline(report: Report, recorded: bool = False) -> Markup:
 
 
 def all_sizes(draw: Callable[[str], str]) -> Markup:
-    """Returns what `draw` returns for each size: page, phone, stage mode. The style sheet shows one of the three."""
+    """Returns three pictures as HTML: for page, phone and stage mode. The style sheet shows one of them.
+
+    `draw` returns the picture for the name of a size, a key of `race.SIZES`.
+    """
     return Markup("".join(map(draw, race.SIZES)))
 
 
@@ -138,7 +141,10 @@ COMPILE_PARTS = {
 
 
 def compile_parts(progress: Progress) -> str:
-    """Returns the parts of the compile so far, "Tracing 2.1 s · lowering 0.6 s."; '' before the compile begins."""
+    """Returns how long each part of the compilation has taken so far, "Tracing 2.1 s · lowering 0.6 s.".
+
+    '' before the compilation begins.
+    """
     steps = progress.compile_steps
     if not steps:
         return ""
@@ -153,7 +159,10 @@ def compile_parts(progress: Progress) -> str:
 
 
 def waits(ahead: int, queue: RunQueue) -> str:
-    """Returns 'Runs ahead of yours: 1, the first ends in about 20 s.' Each run of a search or sweep counts."""
+    """Returns 'Runs ahead of yours: 1, the first ends in about 20 s.' `ahead`: the number of runs ahead.
+
+    Each run of another visitor's search or sweep counts as one.
+    """
     ends = f", the first ends in about {fmt.rounded_duration(left)}" if (left := queue.seconds_left) else ""
     return f"Runs ahead of yours: {ahead}{ends}."
 
@@ -171,7 +180,11 @@ REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50
 
 
 class Axis:
-    """A logarithmic axis with 1 in the middle. It ends at the smallest of `REACHES` that has room for `ratios`."""
+    """A logarithmic axis for speed-ups, with 1 in the middle.
+
+    It ends at the smallest round ratio (`REACHES`) beyond all `ratios` and their reciprocals. It begins at 1 divided by
+    its end.
+    """
 
     def __init__(self, ratios: Iterable[float]) -> None:
         farthest = max(max(ratio, 1 / ratio) for ratio in ratios) * 1.03

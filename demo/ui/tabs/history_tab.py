@@ -164,7 +164,7 @@ class HistoryTab:
     def _compare_linked(self, query: str) -> Updates:
         """Returns updates that compare the runs that the page's address names, or hide the comparison if it names none.
 
-        `query`: the query of the address; '' if its runs are compared already.
+        `query`: the query of the address; '' if the page compares these runs already.
         """
         if not query:
             return {self.message: gr.skip()}
@@ -190,7 +190,7 @@ class HistoryTab:
         return tables.download_file(export.to_bytes(results, format), name), tables.status_line(message)
 
     def _delete(self, selected: list[str], search: str) -> Updates:
-        """Deletes the selected runs. `selected`: [] if the visitor did not confirm."""
+        """Deletes the selected runs, and returns updates of the tab. `selected`: [] if the visitor did not confirm."""
         deleted = self._history.delete(_each_once(selected)) if selected and self._may_delete else 0
         if not deleted:
             return {self.message: tables.status_line("No run was deleted.")}

@@ -74,24 +74,24 @@ def run_summary(result: RunResult) -> str:
 
 
 def read_choices(tab: str) -> str:
-    """Returns JavaScript that replaces an event's first input by the address's query.
+    """Returns JavaScript that gives an event's handler, as its first input, the query in the address bar.
 
-    The input is '' if the query asks for the choices that `tab` already shows.
+    The first input is '' if `tab` already shows the choices of this query.
     """
     return f"(_, ...rest) => [window.address.readChoices({tab!r}), ...rest]"
 
 
 def write_choices(tab: str) -> str:
-    """Returns JavaScript that writes an event's only input, a query with the choices of `tab`, into the address bar."""
+    """Returns JavaScript that writes an event's only input, the query of the choices in `tab`, into the address bar."""
     return f"(query) => window.address.writeChoices({tab!r}, query)"
 
 
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
-    """Returns the spec that a link's query asks for; None if the query has none of `FIELDS`.
+    """Returns the spec that a link's query asks for; None if the query names no option and no checkpoint or task.
 
-    - Without a checkpoint in the query, it is `checkpoint`; if the query names another task, the first one of that
-      task.
-    - If a text or a prompt that the model needs is missing, it is `catalog.QUERIES` or `catalog.PROMPT`.
+    - If the query names no checkpoint, the spec has `checkpoint`, or the first checkpoint of the task that the query
+      names.
+    - If the model needs a text or a prompt and the query has none, the spec has `catalog.QUERIES` or `catalog.PROMPT`.
     - Raises BadInput for wrong values.
     """
     values: OptionValues = {name: query[name] for name in FIELDS if name in query}

@@ -92,8 +92,8 @@ class PublishedTab:
     def _update(self, query: str, *held: str) -> Updates:
         """Returns updates of the whole tab, for the rows that the address's `query` asks for.
 
-        If `query` is '', the rows follow from `held`, the values of the lists. A value that its list does not offer
-        becomes ALL.
+        If `query` is '', the values in the tab's dropdown lists, `held`, choose the rows. A value that its list does
+        not offer becomes ALL.
         """
         if query:
             address = links.read_query(query)
@@ -128,7 +128,10 @@ class PublishedTab:
         return wall.wall(wall.latest(reports), [result.id for result in runs]) or NO_WALL
 
     def _press(self, rows: Sequence[PublishedRow], event: gr.SelectData) -> tuple[str, object]:
-        """Returns the new values of `self.pressed` and `self.scope`: the row's query, or why the row cannot be run."""
+        """Returns the query that fills the form with the pressed row's settings, and an update of the status line.
+
+        If the row cannot be run here, the query is '', and the status line says why.
+        """
         try:
             (row,) = rows[event.index[0] :][:1]  # none, if the table has other rows meanwhile
         except ValueError:

@@ -91,7 +91,7 @@ class RunTab(WorkView[VisitorRun]):
         return arrived
 
     def settle_after(self, greeted: Dependency) -> None:
-        """Connects what follows the event `greeted`: choosing a first model, the forecast, the busy machine's note."""
+        """Connects what follows `greeted`, which reports the machine: first model, forecast, note on a busy machine."""
         form, model = self.form, [self.form.inputs["checkpoint"], self.form.inputs["image"]]
         settled = greeted.then(self._settle, [*model, self.has_run], model, **RAW)
         forecast = settled.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
@@ -166,7 +166,7 @@ class RunTab(WorkView[VisitorRun]):
         return updates if has_run or not name else updates | {self.pane.top: intro(name)}
 
     def _forecast_and_note(self, request: gr.Request, shown_id: str, *values: object) -> tuple[object, object]:
-        """Returns the forecast for the changed form, and a note if the shown result has other settings than it."""
+        """Returns the forecast for the form, and a note, shown if the shown result has other settings than the form."""
         shown = result_or_error(lambda: self._desk.history.get(shown_id)) if shown_id else None
         note, machine = gr.update(visible=False), self._desk.runner.machine
         with contextlib.suppress(BadInput):
@@ -198,7 +198,7 @@ class RunTab(WorkView[VisitorRun]):
         return forms.forecast_html(expected, checkpoint, list(filter(None, doubts)), query)
 
     def _crowd(self) -> cores.Crowd:
-        """Returns `cores.crowd()`; `Crowd()` just after a page opened, whose browser may use this machine's cores."""
+        """Returns how much other programs use the cores; no use just after a page opened: its browser may use them."""
         return cores.Crowd() if time.monotonic() - self._opened_at < DRAWING_SECONDS else cores.crowd()
 
     def _here(self, spec: RunSpec) -> tuple[RunSpec, list[RunResult]]:
@@ -217,10 +217,10 @@ class RunTab(WorkView[VisitorRun]):
     def _settle(
         self, checkpoint: str, image: forms.FileDescription | None, has_run: bool, request: gr.Request
     ) -> tuple[object, object]:
-        """Returns updates that choose ViT, a larger first model, and a picture for it, on a machine with a GPU.
+        """Returns updates that choose ViT, a larger model than the first one, and its picture, on a machine with a GPU.
 
-        No change if ViT's weights cannot be loaded, the page shows a run, or the visitor or the link chose a
-        checkpoint.
+        They change nothing if ViT's weights cannot be loaded, if the page shows a run, or if the visitor or the link
+        chose a checkpoint.
         """
         machine, model = self._desk.runner.machine, forms.VIT
         changed = checkpoint != FIRST_CHECKPOINT.id or has_run or "checkpoint" in request.query_params
@@ -386,7 +386,7 @@ class RunTab(WorkView[VisitorRun]):
         return updates | links.fill_form(form, spec) | form.with_picture(picture)
 
     def open(self, id: str, work: Work | None) -> Updates:
-        """Returns updates of `showing` that show the stored run `id`, or a card that says why it cannot be shown.
+        """Returns updates that show the stored run `id`, or a card that says why it cannot be shown.
 
         `work`: the visitor's latest work. If it is this run, the run's trace and package can be downloaded.
         """
@@ -411,7 +411,7 @@ class RunTab(WorkView[VisitorRun]):
     def open_from(
         self, tabs: gr.Tabs, message: gr.Markdown, id: str, request: gr.Request, visitor: str | None
     ) -> Updates:
-        """Returns updates that open the stored run `id`; during a run of the visitor only a refusal in `message`."""
+        """Returns updates that open the stored run `id`; while the visitor's run goes on, a refusal in `message`."""
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
             sentence = "A run of yours is going on and has the stage. Open this one when it has ended."
@@ -422,10 +422,10 @@ class RunTab(WorkView[VisitorRun]):
 
 
 def latest_answer(spec: RunSpec, earlier: list[RunResult]) -> RunResult | None:
-    """Returns a stored run with exactly `spec`, for a visitor who does not wait for a new run.
+    """Returns a stored run with exactly `spec`, for a visitor who does not wait for a new run; None if there is none.
 
-    `earlier`: runs of this machine, newest first. Tried in this order: the newest usable run of `earlier`; a recorded
-    run of another machine; the newest run with any verdict, such as 'too noisy to tell'; None.
+    `earlier`: runs of this machine, newest first. The newest of these with a clear, undisturbed verdict is returned;
+    else a recorded run of another machine; else the newest with any verdict, even 'too noisy to tell'.
     """
     alike = [report for run in earlier if run.spec == spec and (report := Report(run)).kind is not None]
     usable = [report.result for report in alike if report.usable]
@@ -436,8 +436,8 @@ def latest_answer(spec: RunSpec, earlier: list[RunResult]) -> RunResult | None:
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
     """Returns the spec for the button Repeat: one more process, or all processes again if the run gave no figures.
 
-    Raises BadInput if the result is not from `machine` and its versions of torch and the like: one verdict cannot mix
-    machines or versions. If `machine` is None, this is not checked.
+    Raises BadInput if the result is from another machine than `machine` or from other library versions: one verdict
+    cannot mix machines or versions. If `machine` is None, this is not checked.
     """
     spec = result.spec
     if result.as_processes():

@@ -145,7 +145,10 @@ class SweepTab(WorkView[Sweep]):
         return Sweep(desk.runner, desk.queue, visitor, cells, stored)
 
     def _preview(self, going: Sweep | None, *values: object) -> Updates:
-        """Returns updates of the plan. If the page shows no sweep, also of the cells that Start would fill."""
+        """Returns updates that show the plan of the sweep.
+
+        If the page shows no sweep yet, they also show the runs that it would do.
+        """
         updates: Updates = {self.plan: self._plan(*values)}
         if going is None:
             planned = result_or_error(lambda: self._sweep(values))
@@ -153,7 +156,10 @@ class SweepTab(WorkView[Sweep]):
         return updates
 
     def _plan(self, *values: object) -> str:
-        """Returns, as Markdown, how many cells would be run, how long that takes, and what has to be downloaded."""
+        """Returns, as Markdown, how many runs the sweep has, how long they will take, and what has to be downloaded.
+
+        Returns the reason instead if the chosen values are refused.
+        """
         try:
             sweep = self._sweep(values)
         except (BadInput, HistoryError) as refused:
@@ -172,7 +178,9 @@ class SweepTab(WorkView[Sweep]):
         return "\n\n".join(lines)
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
-        """Returns updates that show the visitor's sweep, if it goes on or if no page has shown its end."""
+        """Returns updates that show the visitor's sweep when a page opens, if it goes on or if no page has shown its
+        end.
+        """
         going = self.work_of(request, visitor)
         if not isinstance(going, Sweep) or (going.ended and going.delivered):
             return {self.work_shown: None}
@@ -247,7 +255,7 @@ def _heat(cell: GridRun) -> HeatCell:
 
 
 def map_text(cell: GridRun) -> tuple[str, float | None]:
-    """Returns a cell's text in the heat map, and the speed-up that sets its colour: ("1.44×", 1.44).
+    """Returns the text of one run in the heat map, and the speed-up that sets the colour of its field: ("1.44×", 1.44).
 
     The speed-up is None (no colour) unless the verdict is 'faster' or 'slower'.
     """
@@ -283,7 +291,7 @@ def _choices_of(preset: OptionValues) -> dict[str, list[str]]:
 
 
 def _file(cells: Sequence[GridRun], ending: str) -> str:
-    """Returns the path of a file with the cells as a table. `ending`: ".csv" or ".json"."""
+    """Writes a table of the sweep's runs and returns the path of the file. `ending`: ".csv" or ".json"."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"sweep{ending}"
         write_table(path, cells)

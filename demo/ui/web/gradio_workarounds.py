@@ -39,7 +39,7 @@ POLL_SECONDS = 0.05
 
 
 def prepare(page: gr.Blocks) -> None:
-    """Changes what gradio does before, during and between the calls of `page`. Call it before the page is launched."""
+    """Works around the faults of gradio in this file for `page`. Call it before the page is launched."""
     # else gradio requests its own page at the start, which a busy machine answers later than gradio allows
     gradio.networking.url_ok = lambda url: True
     queue: Any = page._queue
@@ -58,11 +58,11 @@ NO_ADDRESS = f"This server fetches nothing from an address. {NOT_UPLOADED}"
 
 
 def refuse_addresses() -> None:
-    """Keeps gradio from fetching an address that a visitor names, in a path of this server or as a picture's path.
+    """Keeps gradio from fetching an http address that a visitor sends, in a request's path or as a picture.
 
     gradio fetches every address that it considers public, without a limit of size. Such an address may be a cloud's
-    metadata server. Unless this is a Space, the headers by which scripts of other sites may read gradio's answers are
-    removed, too.
+    metadata server. Outside a Space, gradio also no longer sends the headers that let scripts of other sites read its
+    answers.
     """
 
     async def refuse_stream(*_: object, **__: object) -> NoReturn:
@@ -124,7 +124,7 @@ class Queue(gradio.queueing.Queue):
     async def push(
         self, body: PredictBodyInternal, request: Request, username: str | None
     ) -> tuple[bool, Any, Literal["success", "error", "queue_full", "validator_error"]]:
-        """Adds an event to the queue. If there are too many sessions, an unread session is removed before."""
+        """Adds an event to the queue. If there are too many sessions, removes one whose messages no page reads."""
         client = (request.client and request.client.host, request.headers.get("x-forwarded-for"))
         messages: Any = self.pending_messages_per_session
         self.clients = {session: client for session, client in self.clients.items() if session in messages}

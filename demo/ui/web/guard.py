@@ -166,7 +166,7 @@ class Guard:
                 raise Refusal(404, f"There is no endpoint {called[1][:80]!r}. There are {known}.")
 
     def _as_gradio_needs_it(self, scope: Scope, path: str) -> Scope:
-        """Returns the request's scope, with changes to headers, path and query that gradio would otherwise misread."""
+        """Returns the request's scope, with changes to headers, path and query that gradio would misread."""
         # of gradio's own second server, which is not used; anybody may send it
         headers = [pair for pair in scope["headers"] if pair[0] != b"x-gradio-server"]
         scope = {**scope, "headers": headers}
@@ -178,7 +178,10 @@ class Guard:
         return scope
 
     async def _checked(self, scope: Scope, path: str, receive: Receive) -> Receive:
-        """Returns the function from which gradio reads the body. Raises Refusal if the body is too long or invalid."""
+        """Returns the function from which gradio reads the request's body, in place of `receive`.
+
+        Raises Refusal if the body is too long or invalid. The body of an upload is counted while gradio reads it.
+        """
         if scope["method"] in ("GET", "HEAD"):
             return receive
         if path == UPLOAD:
@@ -207,7 +210,10 @@ class Guard:
         return read
 
     def _event(self, body: bytes, path: str) -> bytes:
-        """Returns an event's body with only the fields that pages send. Raises Refusal if there is no such event."""
+        """Returns the JSON `body` of an event with only the fields that pages send.
+
+        Raises Refusal if the page has no such event at `path`, or if the name of the session is invalid.
+        """
         try:
             fields = json.loads(body)
         except (ValueError, RecursionError):

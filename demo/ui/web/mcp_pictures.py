@@ -24,7 +24,7 @@ def install() -> None:
     import gradio.mcp  # needs the package `mcp`
 
     class Server(gradio.mcp.GradioMCPServer):
-        """gradio's MCP server, but a picture must be what `WANTED` says, and other files are not accepted."""
+        """gradio's MCP server, but a picture must be a data URL or a file that was uploaded to this server."""
 
         @property
         def _file_data_tool_description(self) -> str:
@@ -48,8 +48,9 @@ def install() -> None:
 
 
 def upload_value(value: str) -> object:
-    """Returns a data URL unchanged. For the path or address of an uploaded file, returns gradio's description of it.
+    """Returns what gradio needs for `value`, a tool's argument for a picture.
 
+    It is a data URL unchanged, or gradio's description of an uploaded file, which is given by its path or http address.
     Raises ValueError for anything else.
     """
     if value.startswith("data:"):

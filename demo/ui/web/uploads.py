@@ -70,9 +70,9 @@ async def _remove_each_hour(app: gradio.routes.App) -> None:
 
 
 def remove_old(folder: Path, kept: set[str], now: float) -> None:
-    """Removes files in gradio's folder that are a day old, and files of unfinished uploads after an hour.
+    """Removes from gradio's folder the files that are a day old, and files of unfinished uploads that are an hour old.
 
-    `kept`: pictures that the page itself shows. They stay.
+    `kept`: paths of pictures that the page itself shows, which stay. `now`: seconds since 1970.
     """
     for file in folder.rglob("*"):
         most = HOUR if file.parent == folder and file.name.startswith("tmp") else DAY
