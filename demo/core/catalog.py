@@ -27,9 +27,9 @@ NO_PICTURE = (0, 0)
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint and what is known about it before it is loaded: its task, for example.
+    """What is known about a checkpoint before it is loaded, such as its task and its number of weights.
 
-    It is an entry of `CHECKPOINTS`, or is made for a Hub id or folder that a user named.
+    `CHECKPOINTS` has one for each checkpoint of the catalogue. For any other checkpoint, one is made when needed.
     """
 
     id: str
@@ -131,16 +131,17 @@ def drawn_shapes(checkpoint: Checkpoint) -> tuple[str, ...]:
 
 
 def is_beyond(checkpoint: str, sha256: str | None) -> bool:
-    """Returns whether predictions mean nothing: a bundled model was given a picture that is not one of `scenes`.
+    """Returns whether a bundled model is given a picture that is not one of `scenes`, so its predictions mean nothing.
 
-    `sha256`: the hash of the picture's file; None if there is no picture. The result is then False.
+    `sha256`: the hash of the picture's file. None, for no picture, gives False. So does a checkpoint that is not
+    bundled.
     """
     entry = find(checkpoint)
     return entry is not None and entry.bundled and sha256 is not None and find_scene(sha256) is None
 
 
 def arguments(spec: RunSpec) -> OptionValues:
-    """Returns the arguments with which `make_spec` makes `spec`. Default values are left out."""
+    """Returns keyword arguments from which `make_spec` makes a spec equal to `spec`. Default values are left out."""
     options = spec.departures() | ({"text": ", ".join(spec.text)} if spec.text else {})
     task = {"task": spec.task} if find(spec.checkpoint) is None else {}
     return {"checkpoint": spec.checkpoint} | task | options
@@ -233,17 +234,20 @@ IN_MEMORY = "in_memory"
 
 
 def own_model_parts(checkpoint: str) -> tuple[Path, str]:
-    """Returns the file of a user's model, and the name of the function in it that makes the model."""
+    """Returns the file of a user's model, and the name of the function in it that makes the model.
+
+    `checkpoint`: as in `own_model_module`.
+    """
     folder, module = own_model_module(checkpoint)
     file = folder.joinpath(*module.split(".")).with_suffix(".py")
     return file if file.is_file() else file.with_suffix("") / "__init__.py", checkpoint.rpartition(":")[2]
 
 
 def own_model_module(checkpoint: str) -> tuple[Path, str]:
-    """Returns the folder from which a user's module is imported, and its name there: 'my_model', 'package.module'.
+    """Returns the folder from which a user's module is imported, and the module's name, such as 'my_model'.
 
-    `checkpoint`: FOLDER/my_model.py:FUNCTION or FOLDER/package.module:FUNCTION, as `own_model_spec` writes it. A file
-    of a package has a dotted name, which its relative imports need.
+    - `checkpoint`: FOLDER/my_model.py:FUNCTION or FOLDER/package.module:FUNCTION, as `own_model_spec` writes it.
+    - A file in a package has a dotted name, such as 'package.module', because its relative imports need the package.
     """
     place = Path(checkpoint.rpartition(":")[0])
     folder, module = place.parent, place.name

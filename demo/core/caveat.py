@@ -100,7 +100,7 @@ class Caveat:
         return WORDS[self.key].format_map(self.values)
 
     def redact(self) -> "Caveat":
-        """Returns the caveat with the folders of this machine removed from its values."""
+        """Returns the caveat with each path in `values` cut to its last part, so that it names no folder."""
         return Caveat(self.key, {n: fmt.redact(v) if isinstance(v, str) else v for n, v in self.values.items()})
 
 

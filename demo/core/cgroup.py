@@ -52,9 +52,9 @@ def _memory() -> Iterator[tuple[int, int]]:
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """Yields the folders of the control groups with `controller`, such as "cpu".
+    """Yields the folders of this process's control groups that `controller`, such as "cpu", may limit.
 
-    For each mounted hierarchy: first the group of this process, then each group around it, up to the outermost.
+    Each mounted hierarchy gives the group of this process first, then each group around it, up to the outermost.
     """
     mounts = {CGROUP_ROOT: PurePosixPath("/"), CGROUP_ROOT / controller: PurePosixPath("/")}
     with contextlib.suppress(OSError, ValueError):

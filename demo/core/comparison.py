@@ -37,10 +37,11 @@ class Spread:
     """Degrees of freedom of `deviation`; None if it is exact."""
 
     def after(self, deviation: float, freedom: float) -> "Spread":
-        """Returns the spread updated with repeated runs on this machine. An exact spread stays as it is.
+        """Returns this spread, averaged with the spread that repeated runs on this machine showed.
 
-        `deviation`: the standard deviation that the repeated runs showed. `freedom`: the degrees of freedom of
-        `deviation`.
+        - `deviation`: the standard deviation of the logarithm of the speed-up in the repeated runs.
+        - `freedom`: the degrees of freedom of `deviation`.
+        - If this spread has no `freedom` of its own, it is exact, and is returned unchanged.
         """
         if self.freedom is None:
             return self
@@ -72,9 +73,10 @@ slower process was the one with mode reduce-overhead. So the three may have one 
 def assumed_spread(device: str, host_bound: bool | None) -> Spread:
     """Returns the spread of speed-ups to assume until runs have been repeated on this machine.
 
-    - `device`: 'cpu' or 'cuda'. On 'cuda' the interval of a single process never claims to hold for a rerun.
-    - `host_bound`: whether an eager call waits for the host (`Measurement.host_bound`). None (not known) counts as
-      True.
+    - `device`: 'cpu' or 'cuda'. For 'cuda' the spread is used only if several processes are pooled: the interval of
+      one process does not include it.
+    - `host_bound`: whether the GPU waits, in an eager call, for the host to launch kernels. None (not known) counts as
+      True. Ignored for 'cpu'.
     """
     if device != "cuda":
         return ASSUMED
@@ -95,7 +97,7 @@ class ProcessFigure:
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """One of the processes over which a speed-up is pooled: a stored run with the same settings on this machine."""
+    """What one process measured. A speed-up is pooled over the processes of runs with the same settings."""
 
     id: str
     figures: dict[str, ProcessFigure]
@@ -105,7 +107,7 @@ class ProcessResult:
 
 @dataclass(frozen=True)
 class Speedup(Difference):
-    """The speed-up pooled over all processes that count, with its interval and verdict."""
+    """The speed-up of compiled over eager, pooled over one or more processes, with its interval and verdict."""
 
     eager_seconds: float
     compiled_seconds: float
@@ -123,15 +125,16 @@ class Speedup(Difference):
 
     @property
     def floor(self) -> float:
-        """The noise floor: how far two series of eager calls differed. 0.004 is 0.4 %."""
+        """The noise floor: by which share two series of eager calls differed, such as 0.004 for 0.4 %; 0 if unknown."""
         return stats.noise_floor(self.control)
 
     @property
     def widened_by(self) -> Literal["", "control", "machine"]:
-        """Why the interval is wider than the pooled interval.
+        """Why the interval, `low` to `high`, is wider than that of `pooled`; '' if it is not wider.
 
-        'machine': other programs used cores. 'control': the noise floor is larger than the interval. '': it is not
-        wider.
+        - 'machine': other programs used cores during the timing.
+        - 'control': the noise floor is larger than the distance from the speed-up to each end of the interval of
+          `pooled`.
         """
         if self.pooled.taken:
             return "machine"
@@ -151,14 +154,15 @@ def compare_variants(
     taken: bool = False,
     recompiled: bool = False,
 ) -> Speedup:
-    """Returns compiled's speed-up over eager, pooled over `own` and the processes `before`, with its verdict.
+    """Returns compiled's speed-up over eager, pooled over several processes, with its interval and verdict.
 
-    If `taken` and there are processes `before`, only the processes `before` count, because `own` was disturbed.
-
-    - `before`: processes whose cores no other program used.
-    - `spread`: how speed-ups vary between processes. With the basis 'within one process' it is ignored for one process.
-    - `taken`: whether other programs used CPU cores while `own` was timed. The interval is then wider.
-    - `recompiled`: whether the model was compiled again while it was timed. The verdict is then 'unsure'.
+    - `own`: what the process of this run measured.
+    - `before`: what earlier processes with the same settings measured. No other program disturbed them.
+    - `spread`: how speed-ups vary between processes. A spread with the basis 'within one process' counts only if
+      several processes are pooled.
+    - `taken`: whether other programs used CPU cores while `own` was timed. If so, `own` is left out; if `before` is
+      empty, `own` stays and the interval becomes wider.
+    - `recompiled`: whether the model was compiled again while `own` was timed. The verdict is then 'unsure'.
     """
     if taken and before:
         figures, taken = [*before], False

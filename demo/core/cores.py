@@ -178,9 +178,10 @@ class Crowd:
 
 
 def crowd() -> Crowd:
-    """Returns how other programs load the cores now; `Crowd()` if that is not known, as in `sample`. Takes 0.06 s.
+    """Returns how other programs load the cores now. Takes 0.06 s.
 
-    Counted are the processes of other programs that are ready to run. One process of ours shares the cores with them.
+    It counts the processes of other programs that are ready to run, and assumes that one process of this program shares
+    the cores with them. Returns `Crowd()`, which stands for no load, without /proc or if a CPU quota is low.
     """
     before, ready, began = sample(), list[int](), time.monotonic()
     for _ in range(CROWD_LOOKS):

@@ -76,9 +76,9 @@ def _cause(address: str, reason: object) -> Trouble:
 
 
 def _through_proxy(address: str, fails: str) -> Trouble | None:
-    """Returns the trouble of the proxy between this machine and `address`; None if `address` needs no proxy.
+    """Returns a `Trouble` that blames the proxy set for `address`; None if requests to `address` use no proxy.
 
-    `fails`: what the proxy does, such as "asks for a login".
+    `fails`: what the proxy does, as a clause: "asks for a login".
     """
     parts = urlsplit(address)
     if parts.scheme not in urllib.request.getproxies() or urllib.request.proxy_bypass(parts.hostname or ""):
@@ -89,7 +89,7 @@ def _through_proxy(address: str, fails: str) -> Trouble | None:
 def token_source() -> str:
     """Returns the name of the environment variable that holds the Hub's token; '' if none does.
 
-    A token can then only come from a login, which is stored in a file.
+    After '' there may still be a token in a file, which a login stored.
     """
     return next((variable for variable in TOKEN_VARIABLES if os.environ.get(variable)), "")
 

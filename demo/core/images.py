@@ -102,7 +102,10 @@ def _strict_pillow() -> Iterator[None]:
 
 
 def _decode(data: bytes, name: str) -> tuple[Image.Image, int | None]:
-    """Returns the picture, and the value of `ImageInfo.white` for it."""
+    """Returns the picture as RGB with 8 bits a channel, and the largest 16-bit value if that was taken as white.
+
+    The second is None if the file has 8 bits a channel or names its white. `name`: the file's name for error messages.
+    """
     with _strict_pillow():
         try:
             with Image.open(io.BytesIO(data), formats=PICTURE_FORMATS) as image:
@@ -150,9 +153,9 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _named_white(image: Image.Image, data: bytes) -> int | None:
-    """Returns the channel value that means white according to the file's metadata; None if they do not say.
+    """Returns the channel value that means white, from a TIFF's MaxSampleValue or a PNG's count of significant bits.
 
-    It reads a TIFF's MaxSampleValue and a PNG's number of significant bits.
+    Returns None if the file has no such entry. `data`: the bytes of the file.
     """
     if image.format == "TIFF":
         named = image.tag_v2.get(MAX_SAMPLE_VALUE)  # type: ignore[attr-defined]
@@ -168,9 +171,12 @@ def _named_white(image: Image.Image, data: bytes) -> int | None:
 
 
 def _scale(image: Image.Image, data: bytes, named_white: int | None) -> tuple[Image.Image, int | None]:
-    """Converts an upright picture from 16 to 8 bits a channel. Returns the picture, and `ImageInfo.white` for it.
+    """Converts an upright picture from 16 to 8 bits a channel. Returns it, and its largest value if taken as white.
 
-    `named_white`: the 16-bit value that means white according to the file; None if the file does not say.
+    - `data`: the bytes of the picture's file.
+    - `named_white`: the 16-bit value that means white according to the file; None if the file does not say.
+    - The largest value is taken as white if the file names no usable white and the picture is darker than `DARK`. Else
+      the second returned value is None.
     """
     colours = image.getbands()[:1] if image.mode.startswith(("I", "L")) else image.getbands()[:3]
     values = _sixteen_bits(image, data)[..., : len(colours)]

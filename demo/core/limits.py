@@ -86,5 +86,8 @@ def limits_from(environment: Mapping[str, str]) -> Limits:
 
 @cache
 def current() -> Limits:
-    """Returns the limits of this process. Only the first call reads the environment. Raises as `limits_from`."""
+    """Returns the limits of this process. Only the first call reads the environment variables.
+
+    Raises BadInput if a variable has a value that is not allowed, or begins with `PREFIX` and is unknown.
+    """
     return limits_from(os.environ)

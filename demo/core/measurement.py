@@ -126,7 +126,10 @@ class Measurement:
 
     @property
     def host_bound(self) -> bool | None:
-        """Whether the GPU waits for the host for more than `HOST_BOUND_SHARE` of a call; None as in `launch_share`."""
+        """Whether the GPU idles for more than a third of a call, because the host is still launching kernels.
+
+        None on a CPU, or if not measured.
+        """
         return None if self.launch_share is None else self.launch_share > HOST_BOUND_SHARE
 
     @property
@@ -152,7 +155,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Pair:
-    """The measurements of eager and compiled, timed in turns or, 'as published', one after the other."""
+    """The measurements of an eager model and of its compiled version."""
 
     eager: Measurement
     compiled: Measurement
@@ -162,7 +165,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """A place in the code where dynamo stopped capturing, compiled again or left a function to eager; and why."""
+    """One graph break, recompile or fallback to eager: where in the code it happened, and dynamo's reason for it."""
 
     reason: str
     location: str
@@ -233,7 +236,10 @@ class CudaGraphs:
     """Why not all kernels were in graphs, or why that is not known; else ''."""
 
     def with_counts(self, profile: Profile) -> "CudaGraphs":
-        """Returns this object, corrected by how many kernels `profile` counted outside CUDA graphs."""
+        """Returns this object, with 'used' changed to 'used in part' if `profile` has kernels outside of CUDA graphs.
+
+        Any other state, or a profile without such a count, changes nothing.
+        """
         if self.state != "used" or profile.outside_graphs is None:
             return self
         if not profile.outside_graphs:
@@ -269,9 +275,10 @@ class Compilation:
 
     @property
     def own_start(self) -> str:
-        """The key in `known_costs` for the first call of this run.
+        """The key in `known_costs` that stands for this run's own first call: 'cold', 'partly' or 'warm'.
 
-        If `known_costs` lacks 'partly', it is the key of the next slower kind of first call.
+        If the call found a partly filled cache and `known_costs` lacks 'partly', the key is 'warm' if the call took no
+        longer than the 'warm' time, else 'cold'.
         """
         known = self.known_costs
         if self._own_state in known:
@@ -284,7 +291,7 @@ class Compilation:
 
     @property
     def instruction_probe(self) -> InstructionProbe:
-        """`probe`, if set. Else the probe's times from `cold` and `warm`, where older results have them."""
+        """The times of inductor's instruction probe: `probe`, or in older results a part of `cold` and of `warm`."""
         if self.probe is not None:
             return self.probe
         parts = [cost.parts if cost is not None else {} for cost in (self.cold, self.warm)]
@@ -292,10 +299,12 @@ class Compilation:
 
     @property
     def known_costs(self) -> dict[str, float]:
-        """Seconds of a first call by the state of the compile cache: 'cold' (empty), 'partly' (partly filled), 'warm'.
+        """Seconds of a process's first compiled call, by the state of the compile cache when the process starts.
 
-        - Only known times are contained. 'partly' is left out if 'cold' is known, or if it took no longer than 'warm'.
-        - The instruction probe is not included, except in the 'partly' time of an older result.
+        - 'cold': the cache has no code of this model. 'partly': it has some of the code. 'warm': it has all of it.
+        - States whose time is not known are missing. 'partly' is also missing if 'cold' is known, or if the call with
+          the partly filled cache took no longer than the 'warm' one.
+        - The times leave out inductor's instruction probe, except the 'partly' time of an older result.
         """
         known = {self._own_state: self.first_call_seconds}
         known |= {"cold": self.cold.model_seconds} if self.cold is not None else {}

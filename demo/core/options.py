@@ -283,7 +283,10 @@ class RunSpec:
 
     @property
     def unit(self) -> Literal["image", "call", "token"]:
-        """What a rate counts: 'image' and 'token', of which a call has `batch_size`, or 'call', of an own model."""
+        """What throughput is counted in: images, tokens, or calls for a user's own model.
+
+        Each call of the model processes `batch_size` images or tokens.
+        """
         return BY_NAME[self.task].unit
 
     @property
@@ -292,7 +295,10 @@ class RunSpec:
 
     @property
     def cached(self) -> bool:
-        """Whether inductor can cache what it compiles for this spec: no package and, on a CPU, no frozen weights."""
+        """Whether inductor's compile cache can keep the code of this spec.
+
+        It cannot keep an AOTInductor package, nor, on a CPU, a model whose weights are frozen.
+        """
         return self.compiler == "jit" and (not self.freezing or self.device == "cuda")
 
     def departures(self) -> OptionValues:

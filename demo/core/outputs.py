@@ -79,7 +79,10 @@ class Predictions:
     token_ids: tuple[int, ...] | None = None
 
     def lines(self) -> list[str]:
-        """Returns a line of plain text for each label, box or segment; of a text model one entry, its text; else []."""
+        """Returns the predictions as plain text: an entry for each label, box or segment, or the one generated text.
+
+        Returns [] if nothing was predicted.
+        """
         text = [self.text] if self.text else []
         return [str(prediction) for prediction in self.labels or self.boxes or self.segments or text]
 

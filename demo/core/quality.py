@@ -32,7 +32,10 @@ class Quality:
 
 
 def quality(result: RunResult) -> Quality | None:
-    """Returns how reliable a run's speed-up is; None if the run failed, has no speed-up or was recompiled."""
+    """Returns how reliable a run's speed-up is.
+
+    Returns None if the run failed, has no speed-up, or compiled the model again while it was timed.
+    """
     speedup = result.speedup
     if speedup is None or result.failure is not None or result.void:
         return None

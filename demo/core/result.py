@@ -98,9 +98,9 @@ class RunResult:
 
     @cached_property
     def own_figures(self) -> dict[str, ProcessFigure]:
-        """Times and speed-up of this run's own process alone, with the same keys as `comparisons`.
+        """Times and speed-up that this run's own process measured, by what was timed: 'call', 'token', 'first_token'.
 
-        Empty if nothing was compiled, or if the timed calls computed nothing.
+        {} if nothing was compiled, if too few calls were timed, or if the timed calls computed nothing.
         """
         if any(caveat.key in NOTHING_DONE for caveat in self.caveats):
             return {}
@@ -114,7 +114,11 @@ class RunResult:
 
     @cached_property
     def comparisons(self) -> dict[str, Speedup]:
-        """Speed-ups pooled over all processes, by what was timed: 'call', or of a text model 'token', `FIRST_TOKEN`."""
+        """Speed-ups pooled over this run's own process and the `earlier` ones, by what was timed.
+
+        The key is 'call'; a text model has 'token', for a decoding step, and 'first_token', for reading the prompt.
+        {} if this run's own process measured no speed-up.
+        """
         return {
             name: compare_variants(
                 own,
@@ -147,7 +151,10 @@ class RunResult:
 
     @property
     def host_disturbed(self) -> bool:
-        """Whether eager waits for its host (`host_bound`), and `host_taken` is more than `HOST_TAKEN`."""
+        """Whether eager's time depends on the host's CPU (`host_bound`), and other programs disturbed that CPU.
+
+        Disturbed: for more than 5 % of the timing they kept the thread that launches kernels from running.
+        """
         return bool(self.host_bound) and (self.host_taken or 0.0) > HOST_TAKEN
 
     @property
@@ -167,7 +174,8 @@ class RunResult:
     def latencies(self) -> dict[str, float]:
         """Seconds of one call: {'eager': 0.03, 'compiled': 0.02}.
 
-        Without a speed-up these are the medians of what was timed; what was not timed is left out.
+        With a speed-up they are pooled over the same processes as the speed-up. Without one they are medians of this
+        run's calls, and a model that was not timed is missing.
         """
         if self.speedup is not None:
             return dict(zip(("eager", "compiled"), self.speedup.latencies, strict=True))
@@ -200,7 +208,7 @@ class RunResult:
 
     @property
     def outputs_unknown(self) -> bool:
-        """Whether it is not known if compiled's outputs are right: no comparison was made, or none could tell."""
+        """Whether it is not known if compiled's outputs are right: there was no comparison, or it could not tell."""
         return self.parity is None or self.parity.unknown
 
     @property
@@ -216,20 +224,28 @@ class RunResult:
 
     @property
     def set_aside(self) -> bool:
-        """Whether this run's own process is ignored: it was disturbed, and `earlier` has undisturbed processes."""
+        """Whether the pooled speed-up leaves out this run's own process.
+
+        It does so if torch used more threads than other programs left cores free, and `earlier` is not empty.
+        """
         return self.oversubscribed and bool(self.earlier)
 
     @property
     def own_process(self) -> ProcessResult | None:
-        """This run's own process, for later runs to pool with theirs; None if later runs must not pool it."""
+        """What this run's own process measured, for later runs with the same settings to pool with their own.
+
+        None if it must not be pooled: the run failed, the process was disturbed, the model was recompiled while it was
+        timed, or the outputs differ.
+        """
         if self.speedup is None or self.void or self.oversubscribed or self.outputs_differ or self.status != "ok":
             return None
         return ProcessResult(self.id, self.own_figures, self.threads)
 
     def as_processes(self) -> tuple[ProcessResult, ...]:
-        """Returns the processes that later runs may pool: those of `earlier`, and as the last this run's own process.
+        """Returns the processes that later runs may pool with their own: those in `earlier`, then this run's own.
 
-        () if later runs must not pool this result.
+        If the speed-up leaves out this run's own process (`set_aside`), only `earlier` is returned. () if no process
+        may be pooled.
         """
         if self.own_process is not None:
             return (*self.earlier, self.own_process)
@@ -237,10 +253,12 @@ class RunResult:
 
     @cached_property
     def starts(self) -> dict[str, Duration]:
-        """Seconds of a process's first call by the state of the compile cache, pooled over equal runs.
+        """Seconds of a process's first compiled call, by the state of the compile cache when the process starts.
 
-        The keys are those of `known_costs`. First calls with a 'partly' filled cache are never pooled; their spread is
-        assumed to be the spread of 'cold' first calls.
+        - 'cold': empty. 'partly': with some of the model's code. 'warm': with all of it. A state whose time is not
+          known is missing.
+        - 'cold' and 'warm' are pooled over runs with the same settings. 'partly' is of this run alone, with an interval
+          as wide as that of one 'cold' call.
         """
         known = self.compilation.known_costs if self.compilation is not None else {}
         spreads = {state: ASSUMED_FIRST_CALLS["warm" if state == "warm" else "cold"] for state in known}
@@ -258,10 +276,11 @@ class RunResult:
         return self.spec.batch_size if self.spec.unit == "token" else 1
 
     def costs(self, state: str) -> tuple[WayCost, WayCost] | None:
-        """Returns the costs of eager and of compiled. `state`: of the compile cache at the start, a key of `starts`.
+        """Returns what eager and what compiled cost a process: the first call, and each further call or token.
 
-        Times are of one call; for a text model, of one token. If the verdict is 'same', compiled takes as long as
-        eager. Returns None without a speed-up, if `starts` lacks `state`, or if the outputs differ.
+        - `state`: the state of the compile cache when the process starts: 'cold', 'partly' or 'warm'.
+        - If the verdict is 'same', compiled is given eager's time for each further call.
+        - Returns None without a speed-up, if the outputs differ, or if the first call's time is not known for `state`.
         """
         speedup, first = self.speedup, self.starts.get(state)
         if speedup is None or first is None or self.outputs_differ:
@@ -273,10 +292,12 @@ class RunResult:
         return WayCost(Duration(0.0, 0.0, 0.0), eager), WayCost(first, call)
 
     def whole_work(self, calls: int) -> dict[str, WholeWork]:
-        """Returns the time of a process with `calls` calls (for a text model: tokens), by the keys of `starts`.
+        """Returns how long eager and compiled take for a whole process, by the state of the compile cache at its start.
 
-        Returns {} if the time is not known: without a speed-up, if the outputs differ, if the model was recompiled
-        while it was timed, or if compiled reads a prompt so much slower that a whole text gains nothing.
+        - `calls`: how many calls the process makes; for a text model, how many tokens it generates.
+        - The keys are 'cold', 'partly' and 'warm', as far as the time of the first call is known.
+        - Returns {} without a speed-up, if the outputs differ, if the model was recompiled while it was timed, or if
+          compiled reads the prompt so slowly that generating a whole text takes as long as in eager, or longer.
         """
         if self.void or self._prompt_outweighs:
             return {}
@@ -285,14 +306,18 @@ class RunResult:
 
     @property
     def _prompt_outweighs(self) -> bool:
-        """Whether compiled is faster at each further token, but loses all that time, or more, at the first token."""
+        """Whether compiled is faster at each decoding step, but takes at least as long as eager for the whole text.
+
+        The reason is then the first token, because compiled reads the prompt more slowly.
+        """
         whole, steps = self.answer_seconds, self.speedup
         return whole is not None and steps is not None and steps.ratio > 1 and whole[0] <= whole[1]
 
     def break_even(self, state: str) -> BreakEven | None:
-        """Returns after how many calls the first call has paid for itself. `state`: as in `costs`.
+        """Returns the number of calls after which compiled has made up for its first call, which compiles.
 
-        Returns None without a speed-up, if `starts` lacks `state`, or if the outputs differ.
+        - `state`: the state of the compile cache when the process starts: 'cold', 'partly' or 'warm'.
+        - Returns None without a speed-up, if the outputs differ, or if the first call's time is not known for `state`.
         """
         costs = self.costs(state)
         if costs is None:
@@ -317,7 +342,10 @@ class RunResult:
         )
 
     def roofline_share(self, measured: Measurement) -> float | None:
-        """Returns the least possible time of a call over its measured median, such as 0.6; None without a roofline."""
+        """Returns the roofline's least time of a call, divided by the median time of the calls in `measured`.
+
+        0.6 means that a call reaches 60 % of the possible speed. None without a roofline.
+        """
         return None if self.roofline is None else self.roofline.least_seconds / measured.median_seconds
 
     @property

@@ -66,19 +66,19 @@ def _comparison(speedup: Speedup) -> dict[str, object]:
 
 
 def dumps(result: RunResult, calls: int | None = None) -> str:
-    """Returns `to_json` as one line of text, with `work_json` if `calls` is given.
+    """Returns a result as one line of JSON, with the keys of `to_json`. Raises ValueError for NaN and infinity.
 
-    Raises ValueError for NaN and infinity.
+    `calls`: how many calls a process makes. If given, the key "whole_work" has the time of such a process.
     """
     whole_work = {} if calls is None else {"whole_work": work_json(result, calls)}
     return json.dumps(to_json(result) | whole_work, allow_nan=False, ensure_ascii=False)
 
 
 def work_json(result: RunResult, calls: int) -> dict[str, object]:
-    """Returns what `whole_work` returns for `calls` calls, as JSON values.
+    """Returns how long eager and compiled take for a process with `calls` calls, as JSON values.
 
-    It is the time of a process with `calls` calls (for a text model: tokens), by the state of the compile cache at its
-    start: 'cold', 'warm'.
+    The times are under the key "starts", by the state of the compile cache when the process starts, such as 'cold'. For
+    a text model, `calls` counts tokens.
     """
     work = result.whole_work(calls)
     return {"calls": calls, "starts": {state: plain(figures) for state, figures in work.items()}}

@@ -33,7 +33,10 @@ class InputSize:
 
 
 def read_log(text: str, of_text: bool) -> tuple[InputSize, ...]:
-    """Returns the sizes of all calls, in order. `of_text` is True for prompts, False for pictures. Raises BadInput."""
+    """Returns the sizes of all calls, in order. Raises BadInput for a line that is no size.
+
+    `of_text`: True if the lines are sizes of prompts, False if of pictures.
+    """
     lines = [(number, line.partition("#")[0].strip()) for number, line in enumerate(text.splitlines(), start=1)]
     calls = [_size(number, line, of_text) for number, line in lines if line]
     if not 1 <= len(calls) <= MAX_CALLS:

@@ -55,10 +55,12 @@ class Interval:
 def side_by_side(slow: Times, fast: Times, calls: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns pairs of times, measured close together, as two arrays of equal length: one of `slow`, one of `fast`.
 
-    A block of the timing is slow, fast, fast, slow, with `calls` calls of each model in total. Each block gives one
-    pair: the median of its slow calls and the median of its fast calls. So a drift of the machine within the block
-    cancels. With fewer than `FEW_BLOCKS` blocks and `calls` 2, each two neighbouring calls are a pair, and a drift
-    widens the interval.
+    - `slow`, `fast`: seconds of each call of two models, timed in blocks of slow, fast, fast, slow calls.
+    - `calls`: how many calls of each model are in one block.
+    - Each block gives one pair: the median of its slow calls and the median of its fast calls. A drift of the machine
+      within the block cancels.
+    - With 2 `calls` in a block and fewer than `FEW_BLOCKS` blocks, each slow call is paired with the fast call beside
+      it. A drift then does not cancel and widens the interval.
     """
     blocks = min(len(slow), len(fast)) // calls
     sides = [_split_blocks(times, calls)[:blocks] for times in (slow, fast)]
@@ -88,11 +90,13 @@ def paired_ratio(slow: Times, fast: Times) -> Interval:
 
 
 def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, apart: int = 1) -> Interval | None:
-    """Returns the time of eager calls over that of further eager calls, `control`. Without errors the ratio is 1.
+    """Returns how many times longer `eager` takes than `control`, which are times of the same eager model.
+
+    Without measurement errors the ratio is 1. Control blocks are blocks of eager calls between the other blocks.
 
     - `calls`: the number of calls in a control block.
     - `apart`: a control block follows the first block of the timing, and then every `apart`-th block.
-    - A control block is compared with its neighbours: the last eager calls before it, the first eager calls after it.
+    - A control block is compared with the eager calls just before it and just after it.
     - Returns None for fewer than two control blocks.
     """
     around = _split_blocks(eager[calls // 2 :], calls)[::apart].ravel()
@@ -102,9 +106,10 @@ def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, 
 
 
 def paired_seconds(slow: Times, fast: Times) -> tuple[float, float]:
-    """Returns the seconds of one call of `slow` and of `fast`. Times with the same index are a pair of `side_by_side`.
+    """Returns the mean seconds of a call of `slow` and of `fast`. Times with the same index were measured together.
 
-    Both are geometric means over the pairs that `paired_ratio` keeps. Their quotient is the ratio of `paired_ratio`.
+    Both are geometric means, without the tenth of the pairs with the lowest ratios and the tenth with the highest. So
+    the quotient of the two means is the ratio that `paired_ratio` returns.
     """
     above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
     kept = _kept_indices(above - below)
@@ -124,7 +129,8 @@ class PooledEstimate(Interval):
 def rerun_ratio(processes: Sequence[Interval], deviation: float, freedom: float) -> PooledEstimate:
     """Returns the ratio pooled over at least one process. Its interval includes the spread between processes.
 
-    - `deviation`: the spread that other runs showed, as the standard deviation of the logarithm of the ratio.
+    - `processes`: the ratio and the interval that each process measured.
+    - `deviation`: the spread between processes known from other runs: the standard deviation of the ratio's logarithm.
     - `freedom`: the degrees of freedom of `deviation`; infinite if `deviation` is exact.
     - The variance between `processes` is DerSimonian and Laird's (1986). It is averaged with the square of `deviation`,
       weighted by degrees of freedom: Smyth's moderated variance (2004).
@@ -171,8 +177,8 @@ def moderated_variance(now: float, freedom: float, before: float, freedom_before
 def spread_between(groups: Sequence[Sequence[Interval]]) -> float:
     """Returns how far ratios differ between reruns: the standard deviation of their logarithm, pooled over `groups`.
 
-    Each group has the reruns of one run. The mean variance within a run, from its 95 % interval, is subtracted. At
-    least one group needs two runs.
+    - `groups`: each group has the ratios of runs with the same settings. At least one group needs two runs.
+    - The variance within a run, which follows from its 95 % interval, is averaged over all runs and subtracted.
     """
     squares = sum(np.var(np.log([run.ratio for run in group])) * len(group) for group in groups)
     freedom = sum(len(group) - 1 for group in groups)
@@ -181,12 +187,13 @@ def spread_between(groups: Sequence[Sequence[Interval]]) -> float:
 
 
 def unpaired_ratio(slow: Sequence[float], fast: Sequence[float], within: Sequence[Interval]) -> Interval:
-    """Returns how many times longer `slow` takes than `fast`. Each value is the time that one process measured.
+    """Returns how many times longer `slow` takes than `fast`, if no process measured both.
 
-    - No process measured both. The geometric means are compared.
-    - At least two processes of `slow` are needed to tell how much processes differ. Those of `fast` are assumed to
+    - `slow`, `fast`: the seconds that each process measured. Their geometric means are compared.
+    - `slow` needs at least two processes, which show how much processes differ. The processes of `fast` are assumed to
       differ as much. The interval uses Student's t with the degrees of freedom of `slow`.
-    - `within`: an interval for each process of `fast`. Its width stands for the error within the process.
+    - `within`: the speed-up that each process of `fast` measured. The width of its interval is taken as the error of
+      that process's time.
     """
     above, below = np.log(np.asarray(slow, dtype=float)), np.log(np.asarray(fast, dtype=float))
     between = float(above.std(ddof=1)) * math.sqrt(1 / len(above) + 1 / len(below)) * t_quantile(len(above) - 1)
@@ -217,7 +224,7 @@ def _log_error(ratio: Interval) -> float:
 
 
 def _kept_indices(values: np.ndarray) -> np.ndarray:
-    """Returns the indices of `values` that are left without the lowest and the highest tenth, sorted by value."""
+    """Returns the indices of `values` in ascending order of the values, without the lowest and the highest tenth."""
     cut = int(len(values) * TRIMMED)
     return np.argsort(values, kind="stable")[cut : len(values) - cut]
 
@@ -261,7 +268,8 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
 
     - `questions`: how many ratios are judged together. The interval is wider for more than one (Bonferroni).
     - `floor`: the noise floor, 0.01 for 1 %. The interval extends at least this far to either side of the ratio.
-    - `taken`: whether other programs used cores. Both ends of the interval then move out by the factor `TAKEN_FACTOR`.
+    - `taken`: whether other programs used cores while the ratio was measured. Both ends of the interval then move out
+      by the factor `TAKEN_FACTOR`.
     - 'faster' and 'slower': the interval does not contain 1, and the ratio is more than 1 % away from 1.
     - 'same': the 90 % interval lies within 3 % of 1 (an equivalence test). This interval is widened for `questions`,
       not for `floor`. If `taken`, the verdict is never 'same'.
@@ -284,7 +292,7 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
 
 @dataclass(frozen=True)
 class Measured(Interval):
-    """A measured ratio without a verdict, and what `compare` needs to know about it for a verdict."""
+    """A measured ratio without a verdict, with the noise floor and the disturbance on which a verdict depends."""
 
     floor: float = 0.0
     taken: bool = False
@@ -297,16 +305,17 @@ class Measured(Interval):
     def over(self, other: "Measured") -> "Measured":
         """Divides this ratio by `other`, which other processes measured. The result has no verdict yet.
 
-        Noise floors are independent errors, so their squares add. If other programs took cores during both
-        measurements, the interval is widened by `TAKEN_FACTOR` once, not twice: `benchmarks/taken_cores.py` found
-        ratios of 0.60 to 1.01 times their true value, so the quotient of two is off by at most 1.01 / 0.60 = 1.68.
+        - Noise floors are independent errors, so their squares add.
+        - If other programs took cores during both measurements, the interval is widened by `TAKEN_FACTOR` once, not
+          twice. In `benchmarks/taken_cores.py` a ratio measured in this way was 0.60 to 1.01 times the true ratio. So
+          the quotient of two such ratios is wrong by a factor of at most 1.01 / 0.60 = 1.68.
         """
         both = quotient(self, other)
         floor = math.expm1(math.hypot(math.log1p(self.floor), math.log1p(other.floor)))
         return Measured(both.ratio, both.low, both.high, floor, self.taken or other.taken)
 
     def around(self, ratio: float) -> "Measured":
-        """Returns `ratio` with the relative errors of this ratio."""
+        """Returns a `Measured` of the value `ratio`, with an interval as wide, in percent, as that of this ratio."""
         moved = ratio / self.ratio
         return Measured(ratio, self.low * moved, self.high * moved, self.floor, self.taken)
 
@@ -342,9 +351,11 @@ class Duration:
 
 
 def pooled_duration(runs: Sequence[float], deviation: float, freedom: float) -> Duration:
-    """Returns the geometric mean of the seconds in `runs`, at least one, with an interval that holds for a rerun.
+    """Returns the geometric mean of the seconds in `runs`. Its interval includes the spread between processes.
 
-    `runs`: the time that each process measured, taken as exact. `deviation` and `freedom`: see `rerun_ratio`.
+    - `runs`: the time that each process measured; at least one. Each time is taken as exact.
+    - `deviation`: the spread between processes known from other runs: the standard deviation of the time's logarithm.
+    - `freedom`: the degrees of freedom of `deviation`; infinite if `deviation` is exact.
     """
     pooled = rerun_ratio([Interval(seconds, seconds, seconds) for seconds in runs], deviation, freedom)
     return Duration(pooled.ratio, pooled.low, pooled.high)
@@ -363,7 +374,10 @@ def difference(first: Duration, second: Duration) -> Duration:
 
 
 def total(first: Duration, calls: float, each: Duration) -> Duration:
-    """Returns the time of a first call and `calls` further calls. The interval is made as in `difference`."""
+    """Returns the time of a `first` call and `calls` further calls, which take `each` seconds, for independent times.
+
+    The distances from the two times to the ends of their intervals are squared and added, as in `difference`.
+    """
     seconds = first.seconds + calls * each.seconds
     below = _both(first.seconds - first.low, calls * (each.seconds - each.low))
     above = _both(first.high - first.seconds, calls * (each.high - each.seconds))
@@ -378,8 +392,9 @@ def _both(one: float, other: float) -> float:
 def calls_to_pay(cost: Duration, saved: Duration) -> tuple[int | None, int | None, int | None]:
     """Returns after how many calls compiling has paid for itself: (estimate, fewest, most). None: never.
 
-    `cost`: of the first call. `saved`: the time that each call saves. From the fewest to the most calls, the interval
-    of the total saving minus `cost` contains 0 (Donner and Zou, 2012).
+    - `cost`: the time of the first call, which compiles. `saved`: the time that each later call saves.
+    - `fewest` and `most` are the ends of a 95 % interval. For the numbers of calls between them, the interval of the
+      total saving minus `cost` contains 0 (Donner and Zou, 2012).
     """
     # Less than this is a rounding of the figures, and the calls that it asks for are beyond a float.
     least = 1e-15 * cost.seconds
@@ -401,7 +416,10 @@ def calls_to_pay(cost: Duration, saved: Duration) -> tuple[int | None, int | Non
 
 
 def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seconds: float) -> int | None:
-    """Returns after how many calls compiling has paid for itself; None if a compiled call is not faster."""
+    """Returns after how many calls compiling has paid for itself; None if a compiled call is not faster.
+
+    `compile_seconds`: the time of the first call. The other two: the time of one eager and of one compiled call.
+    """
     saved = eager_seconds - compiled_seconds
     return _whole_calls(compile_seconds / saved) if saved > 0 else None
 
