@@ -118,10 +118,10 @@ def group_thousands(number: int) -> str:
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-def count(number: int, thing: str) -> str:
+def count(number: int, noun: str) -> str:
     """Returns a number with its noun: "0 breaks", "1 break", "1 200 calls"."""
-    ending = "" if number == 1 else "es" if thing.endswith("s") else "s"
-    return f"{group_thousands(number)} {thing}{ending}"
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{group_thousands(number)} {noun}{ending}"
 
 
 def percent(share: float) -> str:

@@ -273,8 +273,8 @@ def rank_rows(rows: Sequence[WayResult]) -> BestTable:
     if len(known) < 2 or EAGER_WAY not in known:  # eager alone is no answer
         return BestTable(tuple(judged), None)
 
-    def better(one: str, other: str) -> bool:
-        return known[one].over(known[other]).judge(questions).verdict == "faster"
+    def better(way: str, rival: str) -> bool:
+        return known[way].over(known[rival]).judge(questions).verdict == "faster"
 
     beaten = {name: {other for other in known if better(other, name)} for name in known}
     behind_eager = {name for name in known if name != EAGER_WAY and not better(name, EAGER_WAY)}
