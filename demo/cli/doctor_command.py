@@ -1,6 +1,8 @@
 """`python -m demo doctor`: says whether a run would work on this machine; if not, why and what to do."""
 
 import argparse
+import os
+import re
 import subprocess
 import sys
 from contextlib import closing, suppress
@@ -67,10 +69,14 @@ def _machine() -> tuple[HostInfo | None, list[str]]:
         try:
             machine = runner.inspect(partial(_say, PROBE))
         except (WorkerDied, OSError) as error:
-            remedy = f"Install what it needs: {install_command()}"
+            remedy = ""
             if isinstance(error, OSError):
                 remedy = "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
-            return None, [f"The worker process does not start: {error}. {remedy}"]
+            elif re.search("ModuleNotFoundError|ImportError|No module named", str(error)):
+                remedy = f"Install what it needs: {install_command()}"
+            elif "Invalid log settings" in str(error):
+                remedy = f"TORCH_LOGS is {os.environ.get('TORCH_LOGS', '')!r}: correct or unset it."
+            return None, [f"The worker process does not start: {error}. {remedy}".strip()]
     refused = refusals.refusal(refusals.on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine)
     if refused:
         return machine, [refused]

@@ -127,6 +127,8 @@ class OngoingRun:
             "Free memory, processes and room in the folders for temporary files (TMPDIR) and for what is compiled "
             "(TORCHINDUCTOR_CACHE_DIR), and run it again."
         )
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            remedy = "Set TORCHINDUCTOR_CACHE_DIR and TMPDIR to folders: one of them names a file."
         return self._as_failed("failed", f"No worker process could be started: {error.strerror}.", remedy)
 
     def as_cancelled(self) -> RunResult:

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import queue
+import re
 import select
 import signal
 import subprocess
@@ -40,8 +41,18 @@ MAX_MESSAGE_CHARACTERS = 64_000_000
 """The longest valid message. A result with its masks and raw times has a few million characters."""
 
 
+LAST_ERROR = re.compile(r"^[\w.]*(?:Error|Exception)\b:?.*(?:\n.+){0,2}", re.MULTILINE)
+"""An exception at the end of a traceback, with up to two more lines of its message."""
+
+
 class WorkerDied(RuntimeError):
     """Raised if a process ends or hangs without a result. The message says why, without a full stop."""
+
+
+def _last_error(words: str) -> str:
+    """Returns the last exception in what a process printed, or else its last line, without a full stop."""
+    last = (LAST_ERROR.findall(words) or words.splitlines())[-1]
+    return fmt.shorten(" ".join(last.split()), 300).rstrip(".")
 
 
 class Child:
@@ -198,7 +209,7 @@ class Worker:
         code, words = self.child.exit_code(), self.child.last_words()
         if code is None:
             raise WorkerDied(f"it was not ready after {READY_SECONDS:.0f} s")
-        raise WorkerDied(words.splitlines()[-1].rstrip(".") if words and code >= 0 else f"it {ending(code)}")
+        raise WorkerDied(_last_error(words) if words and code >= 0 else f"it {ending(code)}")
 
     def next_event(self) -> WorkerEvent | None:
         """Returns the process's next event; None if none came for 0.2 s. Raises WorkerDied after the last event."""

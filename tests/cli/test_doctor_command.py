@@ -56,6 +56,22 @@ def test_the_doctor_prints_its_problems_and_notes_as_json(machine: Any, capsys) 
     assert "Hub cannot be reached: HF_HUB_OFFLINE is set; unset it." in report["notes"][0]
 
 
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [
+        ("ValueError: Invalid log settings: +x", "settings: +x. TORCH_LOGS is '+x': correct or unset it."),
+        ("RuntimeError: of another kind", "RuntimeError: of another kind."),
+    ],
+)
+def test_a_process_that_does_not_start_has_a_remedy_for_a_known_cause_only(
+    error: str, ends: str, machine: Any, capsys, monkeypatch
+) -> None:
+    monkeypatch.setenv("TORCH_LOGS", "+x")
+    machine(WorkerDied(error))
+    assert main(["doctor", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["problems"][0].endswith(ends)
+
+
 def test_the_checks_of_a_gpu_decide_the_exit_code(monkeypatch) -> None:
     run = Mock(return_value=SimpleNamespace(returncode=1))
     monkeypatch.setattr(subprocess, "run", run)

@@ -31,6 +31,12 @@ def test_a_worker_that_dies_before_it_is_ready_is_told_by_its_last_line() -> Non
             runner.inspect()
 
 
+def test_an_error_of_several_lines_is_told_by_its_first_ones() -> None:
+    words = 'Traceback (most recent call last):\n  File "x.py"\nValueError: \nInvalid log settings: +x\nValid: a\nb\nc'
+    assert process._last_error(words) == "ValueError: Invalid log settings: +x Valid: a"
+    assert process._last_error("some words\nthe last.") == "the last"
+
+
 SECRETS = """
     HF_TOKEN OAUTH_CLIENT_SECRET AWS_ACCESS_KEY_ID DATABASE_URL HTTPS_PROXY WORTH_COMPILING_DATASET
     TORCH_BUCKET_URL TORCHINDUCTOR_REDIS_URL PYTHON_TOKEN CUDA_MIRROR

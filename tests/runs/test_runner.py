@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import itertools
 import json
 import os
@@ -264,6 +265,11 @@ def test_a_worker_that_dies_has_a_remedy(spec, code, phase, remedy, change):
     child = SimpleNamespace(exit_code=lambda: code, last_words=str)
     failure = run.as_crashed(SimpleNamespace(unreadable=False, child=child, machine=MACHINE)).failure
     assert remedy in failure.remedy and failure.change == change
+
+
+def test_a_folder_that_is_a_file_is_named_as_the_cause() -> None:
+    failure = OngoingRun(TINY).not_started(FileExistsError(errno.EEXIST, "File exists")).failure
+    assert failure.remedy.startswith("Set TORCHINDUCTOR_CACHE_DIR and TMPDIR to folders: one of them names a file")
 
 
 def test_a_result_that_was_not_stored_says_so_without_a_folder(history: History, monkeypatch) -> None:
