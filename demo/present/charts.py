@@ -170,8 +170,8 @@ TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100)
 def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
     """Returns a chart with a row for each run: its speed-up and 95 % interval.
 
-    `runs`: a speed-up by the label of its row, which is HTML. None leaves the row empty. A speed-up with the verdict
-    'unsure' is drawn as an interval without a point.
+    `runs`: each run's speed-up by the label of its row, which is HTML. If the speed-up is None, the row is empty. If
+    its verdict is 'unsure', only the interval is drawn, without a point.
     """
     points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
     if not points:
@@ -230,7 +230,10 @@ class HeatCell:
 
 
 def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
-    """Returns a grid of coloured cells: blue if compiled is faster, orange if slower. Each group of rows is titled."""
+    """Returns a grid of cells in colour: blue if compiled is faster, orange if slower; None without `cells`.
+
+    A heading stands above the rows of each group.
+    """
     if not cells:
         return None
     columns = list(dict.fromkeys(cell.column for cell in cells))
@@ -293,8 +296,8 @@ class WayLine:
 def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | None:
     """Returns a chart of total time by number of calls, with a line for each way to run a model.
 
-    None for fewer than two ways. A line is `way.start + calls * way.seconds`; both axes are logarithmic. `source`:
-    lines of text below the chart.
+    Returns None for fewer than two ways. A line shows `way.start + calls * way.seconds`, with both axes logarithmic.
+    `source`: lines of text below the chart.
     """
     if len(ways) < 2:
         return None
@@ -329,9 +332,10 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
     """Returns a bar chart of the time from process start to first output, with a bar for each way to run a model.
 
-    - `ways`: the parts of each way's bar from left to right, as seconds by title: {'freezing': {'import': 4.5}}. They
-      were measured with a filled compile cache, as the text below the chart says.
-    - `source`: further lines for that text.
+    - `ways`: for each way, the parts of its time in seconds, in the order of their colours in the bar from left to
+      right: {'freezing': {'import': 4.5}}. They were measured with a filled compile cache, as the text below the chart
+      says.
+    - `source`: further lines for the text below the chart.
     """
     if not ways:
         return None

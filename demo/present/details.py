@@ -42,9 +42,10 @@ class Section:
 
 
 def _table(heads: Iterable[str], lines: Mapping[str, Iterable[object]]) -> Table | None:
-    """Returns a table with the column titles `heads`. `lines`: by the name of a line, its values in the columns.
+    """Returns a table with a line for each name in `lines`, or None if no line has a value.
 
-    A missing value (None or '') becomes '–'. A line without any value is left out. Returns None if no line is left.
+    `heads`: the titles of its columns. `lines`: the values of a line, one for each column, by the line's name. A
+    missing value (None or '') becomes '–', and a line without any value is left out.
     """
     rows = [[name, *values] for name, values in lines.items()]
     cells = [[str(value or "–") for value in row] for row in rows if any(row[1:])]
@@ -52,7 +53,7 @@ def _table(heads: Iterable[str], lines: Mapping[str, Iterable[object]]) -> Table
 
 
 def _sides(result: RunResult) -> tuple[list[str], list[Measurement]]:
-    """Returns the names of the timed variants (eager, compiled), and the measurement of each."""
+    """Returns the names and the measurements of the timed variants: of eager and compiled, or of eager alone."""
     variants = naming.variants(result)
     return [name for _, name, _ in variants], [side for _, _, side in variants]
 
@@ -201,9 +202,10 @@ def _how_compiled(result: RunResult, compiled: Compilation) -> str:
 
 
 def _places(kind: str, places: Iterable[GraphBreak]) -> list[Fact]:
-    """Returns a fact for each of `places` in the model's code: 'Graph break 1', the place, torch's reason.
+    """Returns a fact for each graph break or recompile in `places`: 'Graph break 1', its line of code, torch's reason.
 
-    Hints by torch follow as a fact of their own, unless an earlier place had the same hints.
+    torch's hints follow as a fact of their own, unless an earlier place had the same hints. `kind`: 'Graph break' or
+    the like.
     """
     facts, hints = [], set()
     for number, place in enumerate(places, 1):
@@ -286,9 +288,10 @@ def _least_to_most(values: Iterable[float | None], write: Callable[[float], str]
 
 
 def costs(report: Report) -> Section | None:
-    """Returns what compiling costs, as a table with a column for each known state of the compile cache.
+    """Returns a table of what compiling costs, with a column for each state of the compile cache, such as empty.
 
-    Its lines are the first call, when compiling pays, and the parts of the first call's time.
+    Its lines are the time of the first call, when compiling pays, and the parts of the first call's time. Only states
+    whose first call is known have a column.
     """
     starts, compilation = report.starts, report.result.compilation
     if compilation is None or report.result.speedup is None:

@@ -55,10 +55,10 @@ def layout(
     plot: int,
     top: int = 46,
 ) -> go.Figure:
-    """Adds a title, the lines of `source` below the chart, fonts and margins to `figure`, and returns it.
+    """Adds a title, lines of text below the chart (`source`), fonts and margins to `figure`, and returns it.
 
-    `left`, `right` and `top` are margins and `plot` is the height of the plot itself, all in pixels. `words` are the
-    chart's values as text. Screen readers read the title, `words` and `source`.
+    `left`, `right` and `top` are the margins, and `plot` is the height of the plotting area, all in pixels. `words`:
+    the chart's values as text. Screen readers read the title, `words` and `source`.
     """
     lines = [line for text in source for line in textwrap.wrap(text, SOURCE_LETTERS, break_long_words=False)]
     bottom = 34 + 17 * len(lines)

@@ -109,18 +109,18 @@ def probe(instruction_probe: InstructionProbe) -> str:
 
 
 def not_counted(result: RunResult) -> str:
-    """Returns '; not counted: inductor's instruction probe, ...', for after the time of a first call.
+    """Returns '; not counted: inductor's instruction probe, ...', to be put after the time of a first call.
 
-    '' if the probe's times are not known.
+    Returns '' if the probe's times are not known. The probe tests which vector instructions the C++ compiler can use.
     """
     sentence = probe(result.compilation.instruction_probe) if result.compilation is not None else ""
     return f"; not counted: {sentence}" if sentence else ""
 
 
 def without_probe(result: RunResult) -> str:
-    """Returns ', without 17 s of the machine's probe', for after the text that says when a start from nothing pays.
+    """Returns ', without 17 s of the machine's probe', to be put after the number of calls after which compiling pays.
 
-    '' if the probe's time is not known.
+    Returns '' if the time of the probe (inductor's test for vector instructions) is not known.
     """
     built = result.compilation.instruction_probe.built_seconds if result.compilation is not None else None
     return f", without {fmt.duration(built)} of the machine's probe" if built else ""

@@ -26,8 +26,8 @@ def _write(
 ) -> float:
     """Writes a line of text and returns the x of its end. All lengths are in pixels.
 
-    `place`: left end of the baseline. `size`: of the font. A text that would extend beyond x = `right` is cut or
-    shrunk.
+    `place`: the left end of the text's baseline. `size`: the size of the font. `right`: the largest x that the text may
+    reach; a longer text is cut or shrunk.
     """
     room = right - place[0]
     text = printable_label(text, int(room / 10))

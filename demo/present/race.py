@@ -74,7 +74,7 @@ _STYLE = f"""<style>
 
 @dataclass(frozen=True)
 class RaceLine:
-    """The line of eager or of compiled in a race. Times are in seconds from the start of the race."""
+    """The line of eager or of compiled in a race, the chart of calls over time. Seconds count from the race's start."""
 
     kind: str
     """CSS classes: 'eager', 'compiled', or 'compiled kept' with a compile cache that was filled before."""
@@ -104,7 +104,7 @@ class RaceLine:
 
 
 class Below(NamedTuple):
-    """What is drawn below the lines of a race in a file: SVG whose widths are percentages, and its height."""
+    """SVG to be drawn below a race in a file: `svg`, whose widths are shares of the picture's, and its `height`."""
 
     svg: str
     height: int
@@ -174,8 +174,9 @@ def _live_line(
 ) -> RaceLine:
     """Returns the line of one variant in a run that is going on, with a text such as 'Eager, 1.45 ms: 4 200 calls'.
 
-    `each`: seconds of a call. `first`: seconds to the first answer. `now`: seconds since the race began. None: not
-    known yet. While `each` is None, the text is `name` and `waits`.
+    - `each`: seconds of a call; None if not known yet. The text is then `name` and `waits`.
+    - `first`: seconds from the start of the race to the first answer; None if not known yet.
+    - `now`: seconds since the start of the race. `bends`: as in `RaceLine`.
     """
     begins = math.inf if first is None else first
     if not each:

@@ -105,7 +105,7 @@ class Report:
 
     @cached_property
     def ranged(self) -> bool:
-        """Whether only the range of the speed-up is stated: its interval is wider than ±`speedup_words.RANGE`."""
+        """Whether only the range of the speed-up is stated: the half-width of its interval is over `RANGE` (±30 %)."""
         return self.decided and self.speedup is not None and self.speedup.half_width > words.RANGE
 
     @cached_property
@@ -177,7 +177,7 @@ class Report:
 
     @cached_property
     def without_breaks(self) -> str:
-        """'Without the added breaks, stored: 1.45× (1.41 to 1.49×)': the latest such run; '' if none is stored."""
+        """'Without the added breaks, stored: 1.45× (1.41 to 1.49×)', from the latest run without them; '' if none."""
         known = self.result.without_breaks
         if known is None:
             return ""
@@ -249,7 +249,7 @@ class Report:
 
     @property
     def _quiet(self) -> str:
-        """The undisturbed processes, which count instead of this one: '3 quiet processes with 2 threads'."""
+        """'3 quiet processes with 2 threads': undisturbed processes, which count in place of this disturbed one."""
         earlier = self.result.earlier
         threads = earlier[-1].threads
         quiet = fmt.count(len(earlier), "quiet process")
@@ -296,7 +296,7 @@ class Report:
 
     @cached_property
     def caveat(self) -> str:
-        """The most important caveat of the result, by the order of `IMPORTANT`, as sentences; '' if none is in it."""
+        """The most important of the result's caveats, as sentences; '' if it has none of those in `IMPORTANT`."""
         texts = {caveat.key: str(caveat) for caveat in reversed(self.result.caveats)}
         return next((texts[key] for key in IMPORTANT if key in texts), "")
 
@@ -306,7 +306,7 @@ class Report:
     def starts(self) -> tuple[Start, ...]:
         """The known first calls, by the state of the compile cache that they find; 'from nothing' is first.
 
-        A partly filled cache is left out if the first call with a filled one is known: no later start will find it.
+        The first call with a partly filled cache is left out if the first call with a filled cache is known.
         """
         compiled = self.result.compilation
         if compiled is None:
@@ -381,7 +381,7 @@ class Report:
 
     @cached_property
     def race(self) -> tuple[RaceLine, ...]:
-        """Lines of the chart of calls over time; () if the break-even (`paid`) of any start is unknown."""
+        """Lines of the chart of calls over time; () if it is not known for each start when compiling pays."""
         if self.result.speedup is None or not self.starts or any(start.paid is None for start in self.starts):
             return ()
         eager, compiled = self.result.speedup.latencies

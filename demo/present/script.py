@@ -179,10 +179,10 @@ def script(report: Report) -> str:
 
 
 def script_refusal(spec: RunSpec) -> str:
-    """Returns why no program can repeat a run; '' if a program can.
+    """Returns why no program can repeat a run with this spec; '' if a program can.
 
-    Reasons: random weights of a text model, or an option outside `APPLIED`. Options that change only the timing do not
-    count.
+    No program can repeat a model with a text or prompt and random weights, a module that was in a program's memory, or
+    an option outside `APPLIED`. Options that change only the timing are no obstacle.
     """
     if spec.task == OWN_MODEL and catalog.own_model_parts(spec.checkpoint)[1] == catalog.IN_MEMORY:
         return "The module came from a program's memory. Measure a function that builds it: then a program repeats it."
@@ -216,7 +216,10 @@ def _blocks(spec: RunSpec, reads_folder: bool) -> list[str]:
 
 
 def _model_code(spec: RunSpec) -> dict[str, str]:
-    """Returns values for the `$name`s in the blocks that load the model. They do it as `demo.backend.models`."""
+    """Returns the texts that replace the `$name`s in the blocks that load the model, by name.
+
+    The blocks load the model in the same way as `demo.backend.models`.
+    """
     if spec.task == OWN_MODEL:
         file, function = catalog.own_model_parts(spec.checkpoint)
         module = catalog.own_model_module(spec.checkpoint)[1]

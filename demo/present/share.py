@@ -43,7 +43,7 @@ def page(report: Report, calls: int = whole_work.USUAL_CALLS) -> str:
 
 
 def frame(report: Report) -> str:
-    """Returns the HTML file within an iframe, for a notebook: the styles of the two cannot mix."""
+    """Returns the HTML file of a result within an iframe, for a notebook, so that their style sheets do not mix."""
     return (
         f'<iframe srcdoc="{escape(page(report))}" title="{escape(report.title)}" sandbox="allow-scripts" '
         'style="width: 100%; max-width: 56em; height: 62em; border: 0"></iframe>'

@@ -45,7 +45,10 @@ def in_short(speedup: Speedup) -> str:
 
 
 def ratio_or_range(interval: Interval) -> str:
-    """Returns the ratio, '1.44×'; if its interval is wider than ±`RANGE`, the range: '1.2 to 13×'."""
+    """Returns the ratio of the speed-up, '1.44×', or only its interval, '1.2 to 13×'.
+
+    It returns the interval if the interval's half-width is over `RANGE` (±30 %).
+    """
     if interval.half_width > RANGE:
         return fmt.two_ends(interval.low, interval.high)
     return fmt.estimate(interval.ratio, interval.low, interval.high)
@@ -54,7 +57,8 @@ def ratio_or_range(interval: Interval) -> str:
 def ratio_above_one(interval: Interval) -> str:
     """Returns how many times faster or slower compiled is, never below 1: '1.44×'.
 
-    It has as many digits as the interval allows. If the interval is wider than ±`RANGE`, it is the range: '1.2 to 13×'.
+    It has as many digits as the interval allows. If the interval's half-width is over `RANGE` (±30 %), the interval is
+    returned instead: '1.2 to 13×'.
     """
     if interval.ratio < 1:
         return ratio_or_range(Interval(1 / interval.ratio, 1 / interval.high, 1 / interval.low))

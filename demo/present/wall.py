@@ -51,7 +51,10 @@ class _Axis(NamedTuple):
 
 
 def latest(reports: Iterable[Report]) -> list[Report]:
-    """Returns the newest report for each model, setting and machine that has a race. `reports`: newest first."""
+    """Returns the newest report for each model, setting and machine. `reports`: newest first.
+
+    Reports without a race (chart of calls over time) are left out.
+    """
     newest: dict[object, Report] = {}
     for report in reports:
         if report.race:
@@ -60,10 +63,10 @@ def latest(reports: Iterable[Report]) -> list[Report]:
 
 
 def wall(reports: Sequence[Report], stored: Iterable[str] = ()) -> str:
-    """Returns the race of each report, its chart of calls over time, as HTML; '' without reports.
+    """Returns the race of each report (chart of calls over time) as HTML; '' without reports.
 
-    Those come first in which compiling pays the soonest. `stored`: the ids of the runs that the page can open; the
-    charts of these runs are links.
+    The first chart is the race in which compiling pays the soonest. `stored`: the ids of the runs that the page can
+    open; the charts of these runs are links.
     """
     if not reports:
         return ""
@@ -77,9 +80,9 @@ def wall(reports: Sequence[Report], stored: Iterable[str] = ()) -> str:
 
 
 def _pays_at(report: Report) -> float:
-    """Returns the seconds until compiling has paid, from the start with the most expensive first call.
+    """Returns the seconds from the start of the race until compiling has paid; infinite if it never pays.
 
-    Infinite if compiling never pays.
+    If a race has several compiled lines, for an empty and a filled compile cache, the latest time counts.
     """
     crossings = [line.crossing for line in report.race[1:]]
     return max(math.inf if crossing is None else crossing[1] for crossing in crossings)

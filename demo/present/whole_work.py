@@ -55,7 +55,10 @@ class Choice:
 
 
 def choice_of(report: Report) -> Choice | None:
-    """Returns the choice between eager and compiled that a run measured; None if none of its times can be relied on."""
+    """Returns eager and compiled, with their measured costs, as the choice between them.
+
+    Returns None if no cost can be relied on.
+    """
     result = report.result
     if report.kind is None or not result.whole_work(1):
         return None
@@ -110,9 +113,10 @@ def amount(saved: Duration) -> str:
 
 
 def best_guess(ways: Mapping[str, WayCost], best: list[str], calls: int) -> str:
-    """Returns the first way in `best` whose time may be at most 5 % above that of any other way in `best`.
+    """Returns which way in `best`, the ways that may be the fastest for `calls` calls, to recommend.
 
-    Compared are the upper ends of the times' intervals.
+    It is the first whose total time, at the upper end of its interval, is at most 5 % above the least such time in
+    `best`.
     """
     most = {name: ways[name].total(calls).high for name in best}
     return next(name for name in best if most[name] <= 1.05 * min(most.values()))
@@ -132,7 +136,7 @@ def _any_of(names: list[str]) -> str:
 
 @dataclass(frozen=True)
 class StripPart:
-    """A part of the strip, for numbers of calls that have the same answer."""
+    """A part of a strip, the bar that says which way is the best. It has one answer for a range of calls."""
 
     begin: float
     end: float
@@ -143,12 +147,12 @@ class StripPart:
 
 
 def calls_at(step: int) -> int:
-    """Returns the number of calls at a step of the slider, counted from 0: a power of ten, rounded to two digits."""
+    """Returns the number of calls at a step of the slider: 1 at step 0, 10 at step 50, rounded to two digits."""
     return int(float(f"{10 ** (step / STEPS_A_DECADE):.1e}"))
 
 
 def segments(ways: Mapping[str, WayCost]) -> list[StripPart]:
-    """Returns the strip's parts from left to right: which way is known to be best for which numbers of calls."""
+    """Returns the parts of a strip from left to right. Each part has the same best way for all its numbers of calls."""
     last = DECADES * STEPS_A_DECADE
     answers = [_verdict(ways, calls_at(step)) for step in range(last + 1)]
     parts, step = [], 0
@@ -168,10 +172,10 @@ def _verdict(ways: Mapping[str, WayCost], calls: int) -> tuple[str, str]:
 
 
 def strip(ways: Mapping[str, WayCost], title: str, size: str = 'width="100%"', narrowest: float = NARROWEST) -> str:
-    """Returns a bar, coloured by which way is the best for how many calls, as SVG of the height `STRIP_HEIGHT`.
+    """Returns a strip as SVG: a bar whose colours show which way is the best for how many calls.
 
-    - `size`: SVG attributes that give the bar its place and width.
-    - `narrowest`: the least width in pixels at which a reader may see it. A text that does not fit then is left out.
+    - `title`: what screen readers read first. `size`: SVG attributes with the bar's place and width.
+    - `narrowest`: the width in pixels of the bar on the narrowest screen. Texts that would not fit there are left out.
     """
     parts, texts, along = [], [], segments(ways)
     for part in along:
@@ -192,7 +196,10 @@ def strip(ways: Mapping[str, WayCost], title: str, size: str = 'width="100%"', n
 
 
 def at_rest(report: Report) -> Below | None:
-    """Returns a run's strips as SVG, with the question and an axis, for below its race; None if no saving is known."""
+    """Returns a run's strips as SVG, with a question and an axis, to be drawn below its race in a file.
+
+    Returns None if it is not known what compiling saves.
+    """
     choice = choice_of(report)
     if choice is None:
         return None
@@ -271,16 +278,16 @@ def slider(choice: Choice | None, calls: int = USUAL_CALLS) -> str:
 
 
 def eager_takes(choice: Choice, calls: int) -> str:
-    """Returns 'Eager takes 1 min 4 s.'; with several pictures a call 'Eager takes 1 min 4 s for 80 000 images.'"""
+    """Returns 'Eager takes 1 min 4 s.'; if a call has several pictures, 'Eager takes 1 min 4 s for 80 000 images.'"""
     eager = next(iter(next(iter(choice.starts.values())).values()))
     images = f" for {fmt.count(calls * choice.images, 'image')}" if choice.images > 1 else ""
     return f"Eager takes {fmt.duration(eager.total(calls).seconds)}{images}."
 
 
 def slider_data(choice: Choice) -> str:
-    """Returns the data for whole_work.js as JSON: for each way, its first call and its further calls.
+    """Returns the data for whole_work.js as JSON: the seconds of each way's first call and of each further call.
 
-    Each is [seconds, low, high].
+    Both are given as [estimate, low, high]; the last two are the ends of the 95 % interval.
     """
     starts = {
         start: {name: [_ends(cost.first), _ends(cost.call)] for name, cost in ways.items()}
