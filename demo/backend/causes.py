@@ -84,7 +84,10 @@ def build_remedy(message: str) -> str:
 
 
 def _broken_cxx(message: str) -> str:
-    """Returns what is wrong with the variable CXX, if `message` says that no compiler runs; else ''."""
+    """Returns what is wrong with the environment variable CXX, and what to do; '' if nothing is.
+
+    `message`: the error of a failed compile. CXX is checked only if the message says that no C++ compiler runs.
+    """
     named = os.environ.get("CXX")
     if named is None or not re.search(r"cpp\.cxx|Exec format error|Permission denied", message):
         return ""
@@ -97,7 +100,10 @@ def _broken_cxx(message: str) -> str:
 
 
 def _space_in_a_path(message: str) -> str:
-    """Returns which path has a space, if `message` is a compiler's about a file that it does not find; else ''."""
+    """Returns which path, of the compile cache or of torch, has a space, and what to do; '' if none has.
+
+    `message`: the error of a failed compile. The paths are checked only if the message is about a missing file.
+    """
     if not re.search(r"same as output file|cannot find|[Nn]o such file|not found|no input files", message):
         return ""
     if " " in cache_dir():
@@ -169,9 +175,10 @@ OTHER_WEIGHTS = {
 
 
 def of_checkpoint(checkpoint: str, damaged: bool) -> tuple[str, str] | None:
-    """Returns why a checkpoint failed to load, as (what, remedy), if its files show it; else None.
+    """Returns why a checkpoint failed to load, as (what, remedy), found by looking at its files; None if not found.
 
-    `checkpoint`: a folder, or an id of the Hub. `damaged`: whether the error said that a file's content is invalid.
+    `checkpoint`: a folder, or a Hub id. `damaged`: whether the error said that a file's content is invalid. Only then
+    are a folder's JSON files parsed to find the invalid one.
     """
     folder = Path(checkpoint)
     if catalog.is_folder(checkpoint):
@@ -198,16 +205,16 @@ def of_checkpoint(checkpoint: str, damaged: bool) -> tuple[str, str] | None:
 def pointers(folder: Path, ends: tuple[str, ...] = ("",)) -> str:
     """Returns the names of files in the folder that are Git LFS pointers: 'a.pt, b.pt'; '' if there are none.
 
-    `ends`: only names that end with one of these are looked at.
+    `ends`: the ends of the file names to look at, such as '.json'. The default looks at all files.
     """
     files = (file for file in sorted(folder.glob("*")) if file.is_file() and file.name.endswith(ends))
     return fmt.shorten(", ".join(fmt.printable(file.name) for file in files if is_lfs_pointer(file)), 100)
 
 
 def of_file(file: Path, damaged: bool = True) -> tuple[str, str] | None:
-    """Returns why a file cannot be what its name says, as (what, remedy): ('is empty', 'Download ...').
+    """Returns why a file's content does not fit its name, as (what, remedy): ('is empty', 'Download ...').
 
-    Returns None if nothing is wrong with it. `damaged`: whether JSON files are parsed as well.
+    Returns None if no fault is found. `damaged`: whether a JSON file is parsed to find out if it is valid.
     """
     if is_lfs_pointer(file):
         return "is a Git LFS pointer, not the file itself", LFS_REMEDY
@@ -236,10 +243,11 @@ def of_encoding(file: Path) -> tuple[str, str] | None:
 
 
 def of_files(names: Collection[str], read: Callable[[str], bytes]) -> tuple[str, str] | None:
-    """Returns why no model can be loaded from a folder, as (what, remedy): ('is an adapter of x/y', 'Merge it ...').
+    """Returns why no model can be loaded from these files, as (what, remedy): ('is an adapter of x/y', 'Merge it ...').
 
-    Returns None if the files look right. `names`: paths of the files, relative to the folder or repository. `read`:
-    returns the content of a small file, given its name, or raises an error.
+    - `names`: paths of the files in a folder or Hub repository, relative to it.
+    - `read`: a function that returns the content of a small file, given its path in `names`, or raises an error.
+    - Returns None if the files look right.
     """
     kept = "Load it where it was made, and write it with save_pretrained."
     if "adapter_config.json" in names and not any(name in names for name in KEPT_NAMES):

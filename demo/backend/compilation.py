@@ -133,7 +133,10 @@ class CompileLog:
 
     @property
     def cache(self) -> Literal["cold", "warm", "off"]:
-        """'warm': every graph came from the cache on disk. 'cold': at least one was compiled. 'off': no lookups."""
+        """'warm': every graph came from inductor's cache on disk. 'cold': at least one graph was compiled.
+
+        'off': inductor looked up no graph in its cache.
+        """
         hits, misses = (int(counters["inductor"][f"fxgraph_cache_{what}"]) for what in ("hit", "miss"))
         if hits + misses + int(counters["aot_autograd"]["autograd_cache_hit"]) == 0:
             return "off"
@@ -141,7 +144,7 @@ class CompileLog:
 
     @contextlib.contextmanager
     def record_gpu_kernels(self) -> Iterator[None]:
-        """Records which kernels of Triton's cache are used by compiles within the `with` block. `partly` needs them."""
+        """Records which Triton kernels the compiles in the `with` block use, so that `partly` can look for them."""
         original = TritonBundler.put
 
         def put(kernel_hash: str, device: int) -> None:

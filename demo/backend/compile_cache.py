@@ -70,10 +70,12 @@ def _is_whole(file: Path) -> bool:
 
 
 def heal_and_retry(compile_model: Callable[[set[str]], T], folder: Path, tell: Callable[[Caveat], None]) -> T:
-    """Returns what `compile_model` returns, and calls it a second time if damaged cache entries made it fail.
+    """Calls `compile_model` and returns its value. If damaged cache entries make it fail, removes them and calls again.
 
-    `folder`: inductor's cache. `compile_model` gets the names of the files in the cache. `tell` gets a caveat for each
-    repair of the cache.
+    - `compile_model`: called with the names of the files that are in the cache.
+    - `folder`: inductor's compile cache.
+    - `tell`: called with a caveat for each repair of the cache.
+    - An error that the cache did not cause is raised, and so is any error of the second call.
     """
     cached, removed = remove_unfinished(folder)
     if removed:

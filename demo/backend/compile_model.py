@@ -64,9 +64,10 @@ def require_layers(model: torch.nn.Module, checkpoint: str) -> None:
 
 
 def add_breaks(model: torch.nn.Module) -> torch.nn.Module:
-    """Returns a copy of the model with a graph break after each part (norm, attention, ...) of each repeated layer.
+    """Returns a copy of the model with a graph break after each submodule (norm, attention, ...) of a repeated layer.
 
-    A model without repeated layers gets a graph break after each of its own parts; without any parts, one at its end.
+    A model without repeated layers gets a graph break after each of its own submodules. A model without submodules gets
+    one graph break, at its end.
     """
     broken = twin(model)
     # Breaks only between layers would slow a small model down too little to be seen in the noise.
@@ -77,7 +78,10 @@ def add_breaks(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def _parts(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """Returns the children of `module`; of an only child its own parts; [module] if there are no children."""
+    """Returns the submodules of `module`; in place of an only submodule, the submodules of that, and so on.
+
+    The list is never empty: without submodules it is [module].
+    """
     lists = torch.nn.ModuleList | torch.nn.ModuleDict  # which are never called themselves
     parts = [
         part for child in module.children() for part in (child.children() if isinstance(child, lists) else [child])

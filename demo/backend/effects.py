@@ -64,11 +64,11 @@ class Effects:
 
 
 def observe(model: torch.nn.Module, restorer: Restorer, call: Callable[[], object]) -> Effects:
-    """Calls an eager model once, and with further seeds if it draws random numbers. Returns its side effects.
+    """Finds the side effects of an eager call, by calling the model once, or more often if it draws random numbers.
 
     - `call`: makes one eager call with `restorer.batch`. It must have been called before: a first call fills caches.
-    - Afterwards, inputs and modules have the state from before the last call. `restorer.needed` says whether further
-      calls need to be preceded by `restorer.restore`.
+    - Undoes what its own calls changed in inputs and modules.
+    - Sets `restorer.needed` to True if `restorer.restore` has to run before each further call.
     """
     inputs = restorer.changed_inputs()
     restorer.needed = bool(inputs)
@@ -115,10 +115,11 @@ def compute_when_read(outputs: object) -> str:
 def _trace_call(
     generators: Iterable[object], call: Callable[[], object], seed: int, inputs: object
 ) -> tuple[list[torch.Tensor], "_Trace"]:
-    """Calls the model under a `_Trace`. Returns clones of the outputs, and the `_Trace`.
+    """Makes one call within a `_Trace`. Returns clones of the output tensors, and the `_Trace`.
 
-    All random generators are seeded by `seed`, even if the model seeds them itself. `generators`: what `_generators`
-    returns.
+    - `seed`: for all random generators, also for those that the model seeds or makes itself.
+    - `generators`: those of Python and NumPy that the model may use. If one changes, `drew` of the `_Trace` is True.
+    - `inputs`: the arguments of the call.
     """
     trace = _Trace(seed, _strided_tensors(inputs))
     seed_random, seed_numpy, default_rng = random.seed, np.random.seed, np.random.default_rng
@@ -161,10 +162,10 @@ class _Trace(TorchDispatchMode):
     """Watches the operators of a call: does one draw random numbers, and are the outputs copies of stored tensors?"""
 
     def __init__(self, seed: int, inputs: Iterable[torch.Tensor]) -> None:
-        """Before each operator that draws random numbers, its generator is seeded with `seed` plus a count of draws.
+        """`seed`: the generator is set to it before the first operator that draws, to `seed` + 1 before the next, ...
 
-        Without the count, a model that draws until a number fits would draw the same number for ever. `inputs`: the
-        tensors of the batch; outputs copied from them do not count as copies.
+        With the same seed each time, a model that draws until a number fits would draw the same number for ever.
+        `inputs`: tensors of the batch. An output that is a copy of one of these does not count as copied.
         """
         super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.seeds = count(seed)
@@ -207,7 +208,10 @@ class _Trace(TorchDispatchMode):
             self._origins[tensor.untyped_storage().data_ptr()] = origin
 
     def copied(self, outputs: object) -> bool:
-        """Returns whether all `outputs` (clones of the call's outputs) are copies of tensors that existed before."""
+        """Returns whether all `outputs` (clones of the call's outputs) are copies of tensors older than the call.
+
+        False if there are no outputs. A copy of an input does not count.
+        """
         origins = {self._origins.get(tensor.untyped_storage().data_ptr(), 0) for tensor in _strided_tensors(outputs)}
         return bool(origins) and 0 not in origins and origins <= live_storages().keys()
 
@@ -227,7 +231,7 @@ def growth_per_call(call: Callable[[], object]) -> int:
 
 
 def live_storages() -> dict[int, int]:
-    """Returns the address and the bytes of each storage that a tensor in this process uses."""
+    """Returns {address: number of bytes} for each storage that a tensor in this process uses."""
     alive = (tensor for tensor in gc.get_objects() if issubclass(type(tensor), torch.Tensor))
     storages = [
         tensor.untyped_storage() for tensor in alive if tensor.layout == torch.strided and type(tensor) in PLAIN
@@ -238,8 +242,9 @@ def live_storages() -> dict[int, int]:
 def _generators(model: torch.nn.Module, kept: Iterable[object]) -> list[object]:
     """Returns the random number generators of Python and NumPy that the model may use.
 
-    These are the global ones of Python and NumPy, those in `kept` (values of its modules and inputs), and those in
-    global variables of the Python files that define these modules.
+    - Python's and NumPy's global generators
+    - generators among the values in `kept`: the attributes of the model's modules, and its inputs
+    - global variables of the Python files that define the modules
     """
     candidates: list[object] = [random._inst, np.random.mtrand._rand, *kept]
     for module in model.modules():

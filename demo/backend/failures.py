@@ -71,7 +71,10 @@ def with_line(error: BaseException, file: Path) -> str:
 
 
 def _remedy(phase: str, spec: RunSpec, error: BaseException, text: str) -> tuple[str, OptionValues]:
-    """Returns advice for `error`, whose message is `text`, and the options to change: {"dtype": "float32"}, or {}."""
+    """Returns advice for `error` and the options to change, such as {"dtype": "float32"}; {} if there are none.
+
+    `phase`: the phase of the run that failed, such as "compile". `text`: the message of `error`.
+    """
     halves = spec.dtype in ("float16", "bfloat16") and HALF_FORMAT.search(str(error)) is not None
     if phase in ("compile", "time"):
         if remedy := causes.build_remedy(text):
@@ -89,7 +92,11 @@ def _remedy(phase: str, spec: RunSpec, error: BaseException, text: str) -> tuple
 
 
 def _cannot_be_it(error: BaseException, halves: bool) -> set[str]:
-    """Returns the options that cannot have caused the failed compile. `halves`: whether a 16-bit format may have."""
+    """Returns the names of options that cannot have caused a failed compile.
+
+    `error`: why the compile failed. `halves`: whether the error may come from a 16-bit number format; if not, "dtype"
+    is one of the names.
+    """
     others = set() if halves else {"dtype"}
     if isinstance(error, Unsupported | UserError):  # with fullgraph also for what breaks a graph without it
         return others | NOT_TRACED
@@ -109,7 +116,8 @@ def _half_format(spec: RunSpec) -> str:
 def nothing_done(caveats: Sequence[Caveat], fallbacks: Sequence[GraphBreak]) -> Failure:
     """Returns the failure of a run in which nothing was compiled, or nothing was computed.
 
-    `caveats`: the caveats that report it. `fallbacks`: the functions that dynamo left to eager, and why.
+    - `caveats`: at least one, each with a key of `NOTHING_DONE`. The message contains one of them.
+    - `fallbacks`: the functions that dynamo left to eager, and why.
     """
     # What computes nothing has no graph either.
     first = next((caveat for caveat in caveats if caveat.key != "no_graph"), caveats[0])

@@ -47,9 +47,11 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | No
 
 
 def measure_first_call(spec: RunSpec, input_file: Path | None, package: Path | None) -> tuple[CompileCost, str]:
-    """Returns the cost of a first call in this process, and the cache's state, as `CompileLog.cache` gives it.
+    """Loads the model and returns the cost of its first compiled call, and where the call found its code.
 
-    For a `package` the state is 'warm'.
+    - `input_file` and `package`: as in `measure_elsewhere`.
+    - The second value is 'warm' if every graph came from the compile cache or from `package`, 'cold' if at least one
+      graph was compiled, and 'off' if the cache was not used.
     """
     workload = tasks.load(spec, input_file)
     with torch.no_grad():

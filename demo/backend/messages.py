@@ -55,10 +55,10 @@ class WorkerJob:
     """Numbers of threads for which the compile cache has the code of this run, as far as stored runs tell."""
 
     def threads_on(self, free_cores: int, most: int) -> int:
-        """Returns the number of threads for torch: one for each free core, `most` at most.
+        """Returns how many threads torch should use: one for each free core, but not more than `most`.
 
-        If `free_cores` is below `most`, the largest number in `kept_threads` from half of `free_cores` to `free_cores`
-        is returned, if any: the compile cache has code for it, so nothing has to be compiled.
+        If fewer than `most` cores are free, it is the largest number in `kept_threads` from half of `free_cores` to
+        `free_cores`, if there is one. The compile cache has code for that number, so nothing has to be compiled.
         """
         threads = min(free_cores, most)
         kept = [number for number in self.kept_threads if threads / 2 <= number <= threads]
@@ -88,7 +88,10 @@ class Events:
         self._stream.flush()
 
     def progress(self, phase: str, fraction: float, **more: Any) -> None:
-        """Sends a Progress; `more` are further fields. Fields of `LASTING` not in `more` keep their last values."""
+        """Sends a Progress, or nothing if the last was sent less than 0.25 s ago with the same phase and `code`.
+
+        `more`: further fields of Progress. A field named in `LASTING` that is not in `more` keeps its last value.
+        """
         now = time.monotonic()
         same = (phase, more.get("code", "")) == (self._last.phase, self._last.code)
         if same and now - self._sent_at < MIN_SECONDS_BETWEEN:
@@ -111,12 +114,18 @@ class Events:
         self.send("progress", progress=codec.plain(self._last))
 
     def provisional(self, result: RunResult, phase: str, fraction: float, **more: object) -> None:
-        """Sends the progress and a provisional result. The run goes on only to time a first call in a new process."""
+        """Sends a Provisional: the progress, and the result without the first call of a new process, timed next.
+
+        The arguments besides `result` are those of `progress`.
+        """
         self.progress(phase, fraction, **more)
         self.send("provisional", provisional=codec.plain(Provisional(result=result, **vars(self._last))))
 
     def block_timed(self, samples: timing.Samples, plan: timing.Plan, elapsed: float) -> None:
-        """Sends the progress and the estimates after a block. `elapsed`: seconds since the timing began."""
+        """Sends the progress after a block of calls, with the speed-up and the times of a call as estimated so far.
+
+        `plan`: when the timing stops. `elapsed`: seconds since the timing began.
+        """
         if plan.iterations:
             done = len(samples.compiled) / plan.iterations
             end = elapsed / done
@@ -138,9 +147,11 @@ Line = tuple[tuple[float, float, float], ...]
 
 
 def bent(line: Line, begins: float, now: float, each: float) -> Line:
-    """Adds a straight part to a line of `Progress`: from the time `now` on, each call takes `each` seconds.
+    """Returns a line of the chart "calls answered over time", in which each call from `now` on takes `each` seconds.
 
-    The line stays as it is if its last part has nearly this speed. `begins`: seconds at which an empty line starts.
+    - A line is a tuple of straight parts: (seconds at the start of the part, calls until then, seconds of each call).
+    - Adds a part to `line`, unless `each` differs from that of the last part by at most the share `BEND`.
+    - `begins`: seconds at which the first part starts if `line` is empty. `now` is then ignored.
     """
     if not line:
         return ((begins, 0.0, each),)

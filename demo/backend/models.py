@@ -272,10 +272,10 @@ def _config(source: Source) -> PreTrainedConfig:
 
 
 def _amounts(part: object, name: str = "the config") -> Iterator[tuple[str, int, int]]:
-    """Yields (name, number, largest allowed number) for each whole number in a config, and each length of a list.
+    """Yields (name, number, largest allowed number) for each whole number in a config, to refuse gigantic models.
 
-    The number of entries of an object counts as a length, too. `part`: the config, or a value inside it, whose entry
-    has the name `name`.
+    - The lengths of lists and dicts are yielded as well, and the sums of lists whose name ends with "depths".
+    - `part`: the config as JSON values, or one value in it. `name`: the key of that value.
     """
     if isinstance(part, dict | list):
         yield f"the number of entries of {name}", len(part), MAX_ENTRIES

@@ -33,7 +33,7 @@ _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBr
 
 
 class HostReading(NamedTuple):
-    """Counts that Linux keeps, since the start of the main thread or of the machine."""
+    """Counters of Linux at one moment. `waited` counts from the start of the main thread, the others from the boot."""
 
     waited: float
     """Seconds in which the main thread was ready to run and waited for a core, also for that of a container's quota."""
@@ -43,7 +43,10 @@ class HostReading(NamedTuple):
     """Ticks in which this machine's cores had work, the stolen ones included."""
 
     def taken_share(self, later: "HostReading", seconds: float) -> float:
-        """Returns the share of the `seconds` up to `later`, 0 to 1, in which the main thread was kept from running."""
+        """Returns the share of time, 0 to 1, in which other programs or a hypervisor kept the main thread from running.
+
+        The time is from this reading to the reading `later`, which are `seconds` apart.
+        """
         stolen = (later.stolen - self.stolen) / max(1.0, later.busy - self.busy)
         return min(1.0, max(0.0, (later.waited - self.waited) / seconds + stolen))
 
@@ -65,10 +68,9 @@ class CoreTaken(Exception):
 class Observer:
     """Watches the machine while a run is timed: how much of the cores and of the GPU other programs use.
 
-    It also notices if this process was stopped for a while, as when a laptop sleeps.
-
-    Call `begin`, then `pause` and `sample` or `check_cores` after each block of calls. `samples` holds the observed
-    states.
+    - Call `begin` when the timing begins. After each block of calls, call `pause`, then `sample` or `check_cores`.
+    - `samples` holds the states of the machine seen so far.
+    - `pause` notices if this process was stopped for a while, as when a laptop sleeps.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -136,7 +138,10 @@ class Observer:
         return before.taken_share(self._host, seconds) if before is not None and self._host is not None else None
 
     def check_cores(self, threads: int) -> None:
-        """Takes a sample. Raises CoreTaken if other programs leave fewer than `threads` cores free. 0: never raises."""
+        """Takes a sample. Raises CoreTaken if other programs leave fewer than `threads` cores free.
+
+        With `threads` 0, or if the free cores are not known, it never raises.
+        """
         self.sample()
         free = self.free_cores()
         if free is not None and free < threads:

@@ -114,7 +114,10 @@ def _verdict(
         return "match", close, error
 
     def worst(*runs: list[torch.Tensor]) -> tuple[ParityVerdict, str]:
-        """Returns the worst verdict on the tensors in `far`. `runs`: float64 outputs, the first without changes."""
+        """Returns the worst of the verdicts on each tensor of compiled that is beyond the tolerance, with its reason.
+
+        `runs`: the outputs of float64 runs. The first run is exact; the others change each layer's results at random.
+        """
         on_tensors = [_tensor_verdict([run[at] for run in (ours, theirs, *runs)], multiple, rounding) for at in far]
         return min(on_tensors, key=lambda verdict: ("differ", "not comparable", "match").index(verdict[0]))
 
@@ -144,12 +147,13 @@ def _why_eager_differs(effects: Effects, what: str) -> str:
 
 
 def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: float) -> tuple[ParityVerdict, str]:
-    """Returns the verdict on one tensor, and its reason as a sentence.
+    """Returns the verdict on one output tensor, and its reason as a sentence. Errors are distances from float64.
 
-    - `numbers`: the tensor from eager, compiled and float64, then from float64 runs with random changes in each layer.
-      These runs show how far rounding errors can move the outputs, and so may raise the limit.
-    - The limit of compiled's error is `multiple` times eager's, plus about one rounding error (`rounding`: its relative
-      size).
+    - `numbers`: the tensor as computed by eager, by compiled and in float64. Further float64 runs may follow, in which
+      each layer's results were changed at random: they show how far rounding errors can move the tensor.
+    - Compiled's error may be `multiple` times eager's error, or `multiple` times twice that of a further run, if that
+      is larger. About one rounding error is added.
+    - `rounding`: the relative size of one rounding error in the run's number format.
     """
     mine, other, exact, *perturbed = numbers
     for order, kind in (2, "root mean square"), (math.inf, "largest error"):
@@ -203,14 +207,14 @@ def float64_reference(workload: Workload, peak_memory_bytes: int | None) -> Call
 
 
 def with_known_cause(first: Parity, workload: Workload, eager: object, against: tuple[Any, ...]) -> Parity:
-    """Looks for a reason, other than the compile, for outputs that do not match. Returns the comparison with it.
+    """Looks for a reason, other than the compile, why outputs do not match. Returns the comparison with that reason.
 
-    - Eager may differ between calls although the first two calls agreed by luck, as in a model that skips a layer at
-      random. It is called again; if an output differs, the verdict is 'not comparable'.
-    - The fast path of torch.nn's attention layers may be the reason for the verdict 'differ': with a padding mask it
-      gives 0 in the padded places. This is said only if eager without the fast path agrees with compiled.
-
-    `first`: the comparison so far. `eager`: eager's outputs. `against`: the further arguments of `compare_outputs`.
+    - Eager may differ between calls although its first two calls agreed by luck, as in a model that skips a layer at
+      random. So eager is called again. If an output differs, the verdict is 'not comparable'.
+    - Eager may use the fast path of torch.nn's attention layers, which gives 0 in the places that a padding mask hides.
+      This is named as the reason for 'differ' only if eager without the fast path agrees with compiled.
+    - `first`: the comparison so far. It is returned unchanged if no reason is found.
+    - `eager`: eager's outputs. `against`: the arguments of `compare_outputs` from `compiled` on.
     """
     since = time.monotonic()
     for call in range(MORE_CALLS):
@@ -239,7 +243,10 @@ def _numbers(outputs: object) -> list[torch.Tensor]:
 
 
 def _repeats(first: object, second: object, share: float) -> bool:
-    """Returns whether two calls gave the same outputs, with numbers up to `share` of themselves and a tolerance."""
+    """Returns whether two calls gave the same outputs. Integers must be equal.
+
+    Floating-point numbers may differ by `share` of the number, plus a tolerance that depends on their tensor's size.
+    """
     if _kinds(first) != _kinds(second):
         return False
     return not _far(_numbers(first), _numbers(second), share) and not _unequal(first, second)
@@ -265,12 +272,18 @@ def _norm(tensor: torch.Tensor, order: float) -> float:
 
 
 def _far(first: list[torch.Tensor], second: list[torch.Tensor], share: float) -> list[int]:
-    """Returns the indices of tensors that differ by more than `share` of the number in `first`, plus a tolerance."""
+    """Returns the indices of tensors in which a number of `second` is too far from that number of `first`.
+
+    Too far: by more than `share` of the number, plus a tolerance that depends on the size of the tensor's numbers.
+    """
     limits = [TOLERANCE * (min(1.0, _norm(tensor, 2)) or SIZE_OF_ZEROS) for tensor in first]
     return [at for at, tensor in enumerate(first) if not torch.allclose(second[at], tensor, share, limits[at], True)]
 
 
 def _error(value: torch.Tensor, true: torch.Tensor, order: float) -> float:
-    """Returns the `_norm` of `value - true`; infinity if NaN and infinities are not in the same places in both."""
+    """Returns the size of `value - true`: its root mean square (order 2) or its largest magnitude (order inf).
+
+    Returns infinity if NaN and infinities are not in the same places in both.
+    """
     difference = torch.where((value == true) | (value.isnan() & true.isnan()), 0.0, value - true)
     return _norm(difference, order) if difference.isfinite().all() else math.inf

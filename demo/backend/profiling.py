@@ -94,7 +94,7 @@ def back_to_back(
 
 
 def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | None = None) -> Peak:
-    """Returns the peak bytes (in use, reserved) during one more call. None for a value that the system does not tell.
+    """Returns the peak bytes (in use, reserved) during one call of `call`. None for a value that is not known.
 
     - On a CPU: the peak resident set of the whole process (Linux), and None for reserved.
     - On CUDA: the memory of torch's native allocator. The whole memory pool of a CUDA graph counts as in use, because a
@@ -170,7 +170,7 @@ def profiles(calls: dict[str, Call], device: torch.device, trace: Path | None = 
 
 
 def _of_operators(mark: FunctionEvent) -> Profile:
-    """Returns the profile on a CPU. `mark`: the profiler's event around all calls of eager, or of compiled."""
+    """Returns the profile of eager or of compiled on a CPU. `mark`: the profiler's event around all its calls."""
     inside, times = list(mark.cpu_children), []
     for event in inside:  # grows by the operators that each one calls
         inside += event.cpu_children
@@ -196,7 +196,10 @@ def profile_of(events: Sequence[JsonObject], variant: str) -> Profile:
 
 
 def _launched_one_by_one(kernels: Iterable[JsonObject], spans: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    """Yields the kernels launched outside of CUDA graphs. `spans`: all events of the trace, launches included."""
+    """Yields those of `kernels` that were launched outside of CUDA graphs.
+
+    `spans`: all events of the trace that have a duration. Among them are the launches of CUDA graphs.
+    """
 
     def fact(event: JsonObject, name: str) -> object:
         return event.get("args", {}).get(name)

@@ -20,11 +20,13 @@ from .workload import Workload
 
 
 def replay(workload: Workload, sizes: list[InputSize], compiled: bool) -> dict[str, object]:
-    """Times a call for each size.
+    """Times a call for each size, in order. Raises BadInput for a size that the model does not accept.
 
-    Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}. Both lists have an entry
-    for each size. "waited": whether the call compiled or recorded a CUDA graph. "fallbacks": number of functions that
-    dynamo left to eager. Raises BadInput for a size that the model does not accept.
+    Returns {"seconds": [0.1, ...], "waited": [True, ...], "recompiles": 0, "fallbacks": 0}:
+
+    - "seconds": the time of each call
+    - "waited": whether the call compiled or recorded a CUDA graph
+    - "recompiles" and "fallbacks": how many functions dynamo compiled again, and how many it left to eager
     """
     for size in dict.fromkeys(sizes):
         try:
@@ -47,7 +49,10 @@ def replay(workload: Workload, sizes: list[InputSize], compiled: bool) -> dict[s
 def replay_job(
     spec: RunSpec, input_file: Path, sizes: list[InputSize], compiled: bool, cache_folder: Path
 ) -> dict[str, object]:
-    """Returns the result of `replay`; {"refused": why} for bad input; {"failed": why} if memory runs out."""
+    """Loads the model and returns the result of `replay`. `cache_folder`: an empty folder for the compile cache.
+
+    Instead returns {"refused": why} if the input cannot be used, and {"failed": why} if memory runs out.
+    """
     compile_cache.use_empty_cache(cache_folder)
     try:
         with torch.no_grad():

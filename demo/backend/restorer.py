@@ -26,7 +26,7 @@ Layout = tuple[torch.Size, tuple[int, ...], int | torch.SymInt]
 
 
 class _Slots:
-    """The attributes that a class lists in `__slots__`, of one object, as a container."""
+    """Wraps an object whose class has `__slots__`, so that its attributes can be read and set like a dict's entries."""
 
     def __init__(self, owner: object) -> None:
         self.owner = owner
@@ -105,10 +105,10 @@ class Restorer:
             self.batch = pytree.tree_unflatten(list(self._leaves), self._structure)
 
     def changed_inputs(self) -> tuple[str, ...]:
-        """Returns the names of the inputs that calls have changed since this object was made. Only these come back.
+        """Returns the names of the inputs that calls have changed since this object was made.
 
-        The others must not be written to: torch refuses it for an expanded tensor, and a tensor of a file that was
-        mapped to read would end the process.
+        From now on `restore` writes only to these inputs. Writing to others may fail: torch refuses it for an expanded
+        tensor, and for a tensor in a file that is mapped read-only the process would end.
         """
         self._inputs = [slot for slot in self._inputs if slot.changed]
         names = [slot.name for slot in self._inputs]
@@ -122,7 +122,7 @@ class Restorer:
         self._state = slots
 
     def forget(self) -> None:
-        """Drops all stored copies, because their memory would be counted as the model's."""
+        """Drops all stored copies, because their memory would count as the model's. `restore` then does nothing."""
         self._inputs, self._state, self.needed = [], [], False
 
 
@@ -141,9 +141,12 @@ def slots_of(model: torch.nn.Module) -> Iterator[Slot]:
 
 
 def _places_of(value: object, name: str, seen: set[int] | None = None, depth: int = 1) -> Iterator[Slot]:
-    """Yields a slot for each element of a list, dict or plain object called `name`, down to `DEPTH` levels.
+    """Yields a slot for each element of a list, tuple or dict, or attribute of an object, and for what these hold.
 
-    Other values give nothing. `seen`: ids of containers that were searched before; this call adds to it.
+    - `value`: the container or object. Any other value, such as a tensor, yields nothing.
+    - `name`: the name of `value`, with which the names of the slots begin.
+    - `seen`: ids of containers that were searched before. They are skipped, and this call adds its own.
+    - `depth`: how deeply `value` is nested. Below `DEPTH` nothing is searched.
     """
     seen = set() if seen is None else seen
     container: Any = None

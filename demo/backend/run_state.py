@@ -79,7 +79,11 @@ class RunState:
         first_call_ended: Callable[[], None] = lambda: None,
         min_calls: int = timing.WARMUP_CALLS,
     ) -> list[float]:
-        """Returns the seconds of the calls of a warm-up. Adds `name` to `unsettled` if their times did not settle."""
+        """Repeats `call` until its times have settled, and returns the seconds of each call.
+
+        - `name`: "eager" or "compiled". It is added to `unsettled` if the times did not settle.
+        - `first_call_ended`: called once, after the first call.
+        """
         clock, events = self.workload.clock, self.log.events
         times, settled = timing.warm_up(call, clock, events, min_calls, first_call_ended)
         if not settled:
@@ -95,7 +99,10 @@ class RunState:
 
     @contextlib.contextmanager
     def errors_as_caveats(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
-        """Turns an exception in the `with` block into a caveat: the text `lost` (what is missing) and the error."""
+        """Turns an exception in the `with` block into a caveat, so that the run goes on.
+
+        `lost`: what the run lacks because of the exception, as the first clause of the caveat. The error follows it.
+        """
         try:
             yield
         except Exception as error:

@@ -106,9 +106,10 @@ class Run(RunState):
                 self.give_way(free_cores)
 
     def look_at_cores(self, since: cores.Reading | None, fraction: float) -> int | None:
-        """Returns how many cores other programs left free since `since`; None if not known. `fraction`: for progress.
+        """Returns how many cores other programs left free since `since`; None if not known.
 
-        Waits up to five seconds until each thread has a core (`cores.PATIENT_LOOKS`), unless the spec sets the threads.
+        Waits up to five seconds for a free core for each thread, unless the spec sets the threads. `fraction`: the
+        share of the run that is over, for the progress sent meanwhile.
         """
         looks = cores.PATIENT_LOOKS if self.spec.threads is None else 0
         say_so = partial(self.events.progress, self.phase, fraction, code="wait_for_core")
@@ -281,7 +282,7 @@ class Run(RunState):
                 lowered = self.lower_threads()
 
     def lower_threads(self) -> bool:
-        """Waits up to five seconds until each thread has a core; else lowers the threads. Returns whether it did."""
+        """Lowers torch's threads if, after up to five seconds, not each has a free core. Returns whether it did."""
         before = cores.sample()
         time.sleep(cores.LOOK_SECONDS)
         free = self.look_at_cores(before, 0.5)
@@ -320,7 +321,7 @@ class Run(RunState):
         return samples
 
     def time_as_published(self, threads: int) -> timing.Samples:
-        """Times all eager calls, then all compiled, as the Transformers guide. `threads`: see `time_interleaved`."""
+        """Times all eager calls, then all compiled, as the Transformers guide. `threads`: as in `time_interleaved`."""
         samples = timing.Samples(1)
 
         def between_calls(times: list[float]) -> None:

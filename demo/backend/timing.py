@@ -111,10 +111,10 @@ class Plan:
 
     @classmethod
     def of(cls, spec: RunSpec, first_call_seconds: float) -> "Plan":
-        """Returns the plan for a spec. `longest_seconds` is twice `max_seconds`, or more after a slow first call.
+        """Returns the plan for a spec. `first_call_seconds`: the time of the first compiled call.
 
-        With the default `max_seconds`, `longest_seconds` is at least `first_call_seconds`, but this rule raises it to
-        `MOST_TIMING_SECONDS` at most.
+        The plan's `longest_seconds` is twice `max_seconds`. If the user left `max_seconds` at its default, and the
+        first call took longer than that, it is the time of the first call, but at most `MOST_TIMING_SECONDS`.
         """
         longest = 2 * spec.max_seconds
         if spec.max_seconds == OPTIONS["max_seconds"].default:
@@ -133,7 +133,10 @@ class Estimate(NamedTuple):
 
 @dataclass
 class Samples:
-    """Seconds of the timed calls. A block is h eager, 2 h compiled and h eager calls; h is `calls_per_half_block`."""
+    """Seconds of the timed calls of eager and compiled, so far.
+
+    A block is h eager, 2 h compiled and h eager calls; h is `calls_per_half_block`.
+    """
 
     calls_per_half_block: int
     eager: list[float] = field(default_factory=list)
@@ -150,9 +153,10 @@ class Samples:
         return len(self.compiled) // (2 * self.calls_per_half_block)
 
     def estimate(self) -> Estimate:
-        """Returns an estimate, renewed whenever there are 10 % more blocks.
+        """Returns the speed-up and the times of a call as estimated from the calls so far.
 
-        Were it renewed after each block, the timing would more often stop because an interval is narrow by chance.
+        A new estimate is made only when there are 10 % more blocks than for the last one. With a new one after each
+        block, the timing would more often stop because an interval is narrow by chance.
         """
         if self.blocks >= max(1, self._latest.blocks * NEW_ESTIMATE):
             pairs = self._pairs()
@@ -179,11 +183,11 @@ class Samples:
         return self.eager, self.compiled, self.control, *self.settling.values()
 
     def lengths(self) -> tuple[int, ...]:
-        """Returns how many calls of each kind there are so far, as an argument for `cut`."""
+        """Returns how many calls there are so far of each kind, such as eager or control. `cut` goes back to them."""
         return tuple(map(len, self._series()))
 
     def cut(self, lengths: tuple[int, ...]) -> None:
-        """Drops all calls that were added since `lengths` was returned."""
+        """Drops all calls that were added since the method `lengths` returned `lengths`."""
         for times, length in zip(self._series(), lengths, strict=True):
             del times[length:]
 
@@ -202,7 +206,8 @@ def warm_up(
 ) -> tuple[list[float], bool]:
     """Repeats a call until its times have settled. Returns the seconds of each call, and whether they settled.
 
-    - Settled: the last three calls took about equally long, and `compile_events()`, a count of compiles, did not grow.
+    - `compile_events`: returns a count of compiles. `first_call_ended`: called once, after the first call.
+    - Settled: the last three calls took about equally long, and none of them raised the count of compiles.
     - Makes at least `min_calls` calls, and at most `MAX_WARMUP_CALLS`. Also gives up once the calls after the first
       have taken `MAX_WARMUP_SECONDS`, but not if one of the last two calls compiled.
     """
@@ -238,10 +243,11 @@ def median_of_few(call: Call, clock: Clock, calls: int = 5, seconds: float = 0.3
 def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float], iterations: int | None) -> int:
     """Returns h for blocks of h eager, 2 h compiled and h eager calls: h calls take about half of `BLOCK_SECONDS`.
 
-    - The last warm-up calls of the slower model, eager or compiled, tell how long a call takes.
+    - `eager_warmup`, `compiled_warmup`: seconds of the warm-up calls. The last ones of the slower model tell how long a
+      call takes.
+    - `iterations`: how many calls of each model are planned. h is small enough for `MIN_BLOCKS` blocks of them. None:
+      no such limit.
     - h is at most `MAX_CALLS_HALF_BLOCK`, and at least 2, or 1 if a call takes `SLOW_SECONDS` or more.
-    - `iterations`: planned calls of each model, which h must leave room to divide into `MIN_BLOCKS` blocks; None: no
-      such limit.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))
     half = min(MAX_CALLS_HALF_BLOCK, round(BLOCK_SECONDS / slowest / 2))
@@ -304,9 +310,10 @@ def time_interleaved(
 
 
 def _done(samples: Samples, plan: Plan, until: float) -> bool:
-    """Returns whether to stop timing.
+    """Returns whether to stop timing: time, calls or precision have reached their limit in `plan`.
 
-    `until`: the limit in seconds. It is the plan's `max_seconds`; if the verdict was unsure then, `longest_seconds`.
+    `until`: the seconds after which the timing stops although the interval is still wide. The caller first passes the
+    plan's `max_seconds`. If the verdict is 'unsure' at that time, it passes `longest_seconds` from then on.
     """
     calls = len(samples.compiled)
     if plan.iterations is not None:
@@ -341,7 +348,10 @@ def time_fixed_count(
 
 
 def time_alone(call: Call, clock: Clock, spec: RunSpec) -> list[float]:
-    """Returns the seconds of calls that fill half of the spec's time for timing; of at least `MIN_CALLS` calls."""
+    """Times calls of one model only, for half of the spec's `max_seconds`. Returns the seconds of each call.
+
+    If the spec sets the number of calls (`iterations`), it is used instead. At least `MIN_CALLS` calls are timed.
+    """
     seconds = median_of_few(call, clock)
     calls = spec.iterations or min(Plan.max_calls, round(spec.max_seconds / 2 / seconds))
     return time_fixed_count(call, clock, max(MIN_CALLS, calls))

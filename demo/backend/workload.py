@@ -78,7 +78,11 @@ class Workload(ABC):
         """Returns the arguments of a call, on the device."""
 
     def batch_of(self, size: InputSize) -> Batch:
-        """Returns the arguments of a call of another size: batch size, height and width, or length of the prompt."""
+        """Returns the arguments of a call with inputs of another size, on the device.
+
+        A size is a batch size with height and width in pixels, or with the length of a prompt in tokens. Not every task
+        has sizes: a user's own model raises NotImplementedError.
+        """
         raise NotImplementedError("a model of one's own has its sizes in its function")
 
     def predictions(self, outputs: object) -> Predictions | None:
@@ -86,7 +90,10 @@ class Workload(ABC):
         return None
 
     def end_to_end(self, outputs: object) -> EndToEnd | None:
-        """Times the parts of a request around the model's call; None if there are no such parts."""
+        """Times what a request needs besides the model's call, such as preprocessing. `outputs`: those of one call.
+
+        None for a task without such steps.
+        """
         return None
 
     @cached_property
@@ -103,7 +110,7 @@ class Workload(ABC):
 
     @cached_property
     def restorer(self) -> Restorer:
-        """Restores, before each call, what an earlier call changed. Must be made before the first call."""
+        """Restores, before each call, what an earlier call changed. Read this property before the first call."""
         return Restorer(self.batch)
 
     def call(self, model: Model) -> timing.Call:
@@ -112,7 +119,7 @@ class Workload(ABC):
         return timing.PreparedCall(restorer.restore, lambda: model(**restorer.batch))
 
     def once(self, model: Model) -> object:
-        """Calls `model` once with the original batch: changes that earlier calls made to it are undone before."""
+        """Undoes what earlier calls changed in the inputs and in the model, and calls `model` once."""
         self.restorer.restore()
         return model(**self.restorer.batch)
 
@@ -132,5 +139,8 @@ class Workload(ABC):
         return exact(**pytree.tree_map_only(torch.Tensor, double, self.restorer.batch))
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, object]:
-        """Times a second kind of call, if the task has one, for eager and compiled. Returns fields for the result."""
+        """Times further calls of eager and compiled, such as a text model's reading of the prompt.
+
+        Returns fields of the `RunResult` with the times; {} if the task has only one kind of call.
+        """
         return {}

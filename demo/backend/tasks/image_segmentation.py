@@ -25,10 +25,14 @@ class ImageSegmentation(PictureWorkload):
 
     @classmethod
     def load(cls, *args: Any) -> "ImageSegmentation":
-        """Loads picture and model, and sets which of `SEGMENTATIONS` is decoded. `args`: as in `PictureWorkload`.
+        """Loads picture and model, and chooses a kind of segmentation: 'semantic', 'instance' or 'panoptic'.
 
-        If the catalogue does not say which, and the model can do all three, the word in the checkpoint's name decides.
-        Without such a word it is semantic segmentation, with a caveat.
+        - For a checkpoint of the catalogue it is the kind that the catalogue names.
+        - For any other model that can do all three, it is the kind that the checkpoint's name contains. If the name
+          does not contain exactly one, it is 'semantic', with a caveat.
+        - For all other models it is 'semantic'.
+
+        `args`: as in `PictureWorkload.load`.
         """
         workload = super().load(*args)
         checkpoint = workload.loaded.checkpoint

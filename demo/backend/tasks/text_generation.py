@@ -88,10 +88,11 @@ class Decoding:
         self.token, self.step = self.first, 0
 
     def answer(self, model: Model, forced: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the tokens of a whole answer, and the logits of its first `COMPARED_TOKENS` tokens.
+        """Generates a whole answer. Returns its tokens, and the logits of its first `COMPARED_TOKENS` tokens.
 
-        Both are from the batch's first row, on the CPU: [answer tokens] and [compared tokens, vocabulary]. `forced`:
-        tokens to feed to the model, [answer tokens]; None: it is fed the tokens that it chooses itself.
+        - Both are of the first prompt in the batch, on the CPU: [answer tokens] and [compared tokens, vocabulary].
+        - `forced`: the tokens that the model gets as the answer so far, [answer tokens], whatever it chooses itself.
+          None: the model gets the tokens that it chooses.
         """
         rows, tokens = [], []
         for index in range(self.steps + 1):
