@@ -62,7 +62,10 @@ def _best(options: argparse.Namespace) -> int:
 
 
 def line_so_far(search: Search, event: Done) -> str:
-    """Returns a line about the way that was just timed: 'So far freezing: 1.66×, 2 min left at most'."""
+    """Returns a line about the way whose run has just ended: 'So far freezing: 1.66×, 2 min left at most'.
+
+    A way is how the model is run, such as a compile mode.
+    """
     way = search.ways[event.place]
     row = next(row for row in search.table().rows if row.way is way)
     text = row.out or best_words.cells(row)["speedup"]
@@ -74,8 +77,9 @@ def best_report(
 ) -> str:
     """Returns the report of a search as text: the conclusion, a table of the ways to run the model, and the next step.
 
-    `missing`: the runs that were not made when the time was up or the search was `stopped`, as in `Search.missing`.
-    `calls`: a number of calls between two restarts; the report then also names the best way for this number.
+    `missing`: the ways still to run when the search ended, each with whether it has run before. `stopped`: whether the
+    user ended it; otherwise its time was up. `calls`: a number of calls between two restarts; the report then also
+    names the best way for this number.
     """
     lines = best_words.conclusion(table) + ([] if calls is None else best_costs.sentences(table, calls))
     if missing:

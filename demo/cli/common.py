@@ -142,7 +142,7 @@ def spec_of_options(options: argparse.Namespace, values: OptionValues) -> RunSpe
 def input_picture(picture: str | None, specs: Sequence[RunSpec]) -> Path:
     """Returns the path of the picture for the runs: `picture`, or the default picture if `picture` is None.
 
-    Raises BadInput if the file is no picture, or if there is a `picture` and no model of `specs` uses a picture.
+    Raises BadInput if the file is no picture, or if a `picture` is given and no model of `specs` uses pictures.
     """
     if picture is not None and not any(spec.sees_picture for spec in specs):
         raise BadInput(f"{specs[0].task} sees no picture: leave out --image.")

@@ -54,12 +54,12 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _say(step: str) -> None:
-    """Prints the step that begins. A step may take some seconds, the first a minute on a busy machine."""
+    """Prints `step`, the check that begins. A check takes some seconds, the first a minute on a busy machine."""
     print(step, file=sys.stderr, flush=True)
 
 
 def _machine() -> tuple[HostInfo | None, list[str]]:
-    """Returns the machine's facts, and why a run would fail on it.
+    """Returns the machine's facts, and the reasons why a run would fail on it; [] if none was found.
 
     The facts are None if no process with torch can be started.
     """

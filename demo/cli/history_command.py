@@ -115,7 +115,10 @@ def _list(history: History, options: argparse.Namespace) -> None:
 
 
 def _write(file: Path, writers: Mapping[str, Writer]) -> None:
-    """Writes `file` with the writer for its ending, such as ".png". If that fails, an existing file stays as it was."""
+    """Writes `file` with the function in `writers` for its ending, such as ".png".
+
+    If that fails, an existing file stays as it was. Raises BadInput for any other ending.
+    """
     if (write := writers.get(file.suffix.lower())) is None:
         raise BadInput(f"The name of the file must end in {' or '.join(writers)}. Given: {str(file)!r}.")
     export.check_place(file, "file")

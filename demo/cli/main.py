@@ -73,7 +73,7 @@ def run() -> NoReturn:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of all commands. The parsed options have the function of the command as `command`."""
+    """Returns the parser of all commands. Its result has, as `command`, the function that runs the chosen command."""
     program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this model, on this machine?")
     program.epilog = f"Such as: {PROGRAM} run --checkpoint {catalog.DEFAULT} --batch-size 4"
     program.set_defaults(command=lambda options: program.print_help())

@@ -63,7 +63,7 @@ def add_to(commands: common.Commands) -> None:
 def run_options(options: argparse.Namespace) -> OptionValues:
     """Returns the options that the user typed, and those that --trace (a profile) and --package (AOTInductor) need.
 
-    Raises BadInput if they contradict each other, as --trace and --profile off do.
+    Raises BadInput if the options contradict each other, as --trace and --profile off do.
     """
     values = common.option_values(options)
     if options.trace is not None and values.setdefault("profile", "on") == "off":
@@ -114,10 +114,12 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _write_junit(file: Path, report: Report, name: str, code: int, answer: str, seconds: float) -> None:
-    """Writes a JUnit report with one test: the gate.
+    """Writes a JUnit report with one test: the gate, which asks for a least speed-up (--at-least).
 
-    The test fails if the gate fails, is skipped if the gate is undecided, and is an error if the run failed. `name`:
-    what the gate asks. `code` and `answer`: how it ended and why. `seconds`: how long the run took.
+    The test fails if the gate fails, is skipped if the gate is undecided, and is an error if the run failed.
+
+    - `name`: what the gate asks, 'at least 1.2×'. `seconds`: how long the run took.
+    - `code` and `answer`: the exit code of the gate, and the reason in words.
     """
     result = report.result
     kind = {common.OK: "", common.FAILED: "failures", common.UNDECIDED: "skipped"}[code]
@@ -139,8 +141,8 @@ def _write_junit(file: Path, report: Report, name: str, code: int, answer: str, 
 def _share(history: History, report: Report, file: Path, calls: int | None) -> None:
     """Writes the result as one HTML file to send, and prints its path.
 
-    If results are sent to a dataset on the Hub, the file is uploaded there, too, and its address is printed. If `file`
-    is an empty path, a new file in the current folder is written, named after the run.
+    If WORTH_COMPILING_DATASET names a dataset on the Hub, also uploads the file there, and prints where it is. If
+    `file` is an empty path, a new file in the current folder is written, named after the run.
     """
     if file == Path():
         file = Path(f"worth-compiling-{report.result.id}.html")
@@ -157,8 +159,8 @@ def _share(history: History, report: Report, file: Path, calls: int | None) -> N
 def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: threading.Event) -> RunResult:
     """Runs the spec, shows progress on standard error and returns the result.
 
-    Once `stop` is set, the run is cancelled, and a line says what was measured. If an earlier process of this run has a
-    result, that result is returned.
+    Once `stop` is set, the run is cancelled, and a line says what was measured. If the run had several processes
+    (--repeats) and one of them ended before, the result of that process is returned.
     """
     from ..runs.runner import Runner
 
@@ -195,10 +197,11 @@ def _memory_doubt(history: History, spec: RunSpec, machine: HostInfo) -> str:
 
 
 def _gate(report: Report, options: argparse.Namespace, calls: int | None) -> tuple[int, str]:
-    """Returns how a gate ends, and why: OK, FAILED, or UNDECIDED if the measurement cannot tell.
+    """Returns the exit code of the gate (is the speed-up at least --at-least?) and the reason in words.
 
-    `--undecided` replaces UNDECIDED by another end. With `calls`, the speed-up of a process's whole work counts, with
-    its first call. If several first calls are known, the most expensive is used.
+    The code is OK, FAILED, or UNDECIDED if the measurement cannot tell, and `--undecided` replaces UNDECIDED. With
+    `calls`, the speed-up of a whole process with this number of calls counts, first call included. If several first
+    calls are known, the most expensive is used.
     """
     result, least, undecided = report.result, options.at_least, options.undecided
     known: Interval | None = report.speedup if report.kind != "void" else None

@@ -31,7 +31,7 @@ STRATEGIES = ("eager", "auto", "on", "off", "padded")
 
 @dataclass(frozen=True)
 class Replay:
-    """The times of a log's calls under one strategy: eager, or one value of `dynamic`."""
+    """The times of the calls in a log of input sizes, replayed under one strategy: eager, or one value of `dynamic`."""
 
     strategy: str
     seconds: Sequence[float] = ()
@@ -104,7 +104,10 @@ def replay_in_process(spec: RunSpec, image: Path, sizes: tuple[InputSize, ...], 
 
 
 def cheapest(replays: list[Replay]) -> list[str]:
-    """Returns the strategy with the least total time, then the others within `SPREAD` of it; no failed replays."""
+    """Returns the strategies that cost the least: the one with the least total time, then all within 10 % of it.
+
+    Returns [] if every replay failed.
+    """
     complete = sorted((replay for replay in replays if not replay.failed), key=lambda replay: replay.total)
     return [replay.strategy for replay in complete if replay.total <= complete[0].total * (1 + SPREAD)]
 

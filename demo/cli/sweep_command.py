@@ -45,7 +45,10 @@ def add_to(commands: common.Commands) -> None:
 
 
 def grid_specs(options: argparse.Namespace) -> tuple[RunSpec, ...]:
-    """Returns the specs of the preset or file. Options typed by the user replace its entries. Raises BadInput."""
+    """Returns the specs of a sweep, from the preset or the YAML file. Options that the user typed replace its entries.
+
+    Raises BadInput for wrong values, or if there is neither a preset, a file nor an option.
+    """
     content: OptionValues = dict(PRESETS[options.preset]) if options.preset else {}
     if options.file:
         content = _read_yaml(options.file)
@@ -135,7 +138,10 @@ def _fill(cells: list[GridRun], event: Done) -> str:
 
 
 def plan_text(cells: list[GridRun], forecast: SweepForecast | None) -> str:
-    """Returns '72 cells, 12 of them stored already: 60 to run, about 41 min (a rough guess for 48 of them).'"""
+    """Returns '72 cells, 12 of them stored already: 60 to run, about 41 min (a rough guess for 48 of them).'
+
+    `cells`: the runs of the sweep. `forecast`: None if the time is not known, as on a Ray cluster.
+    """
     to_run = len(specs_to_run(cells))
     text = f"{fmt.count(len(cells), 'cell')}, {len(cells) - to_run} of them stored already: {to_run} to run"
     if forecast is not None and to_run:

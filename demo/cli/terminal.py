@@ -44,7 +44,8 @@ class ProgressLine:
     def show(self, progress: Progress, each_phase: bool = True) -> None:
         """Shows the progress.
 
-        Without a terminal, a line is written for a new phase if `each_phase`, and again after `SIGN_OF_LIFE_SECONDS`.
+        Without a terminal, a line is printed only when a new phase of the run begins, if `each_phase`, or when nothing
+        was printed for `SIGN_OF_LIFE_SECONDS`.
         """
         if self._stream.isatty():
             columns = shutil.get_terminal_size().columns
@@ -67,7 +68,10 @@ class ProgressLine:
 
 @contextmanager
 def progress_line(stopped: str = "", line: ProgressLine | None = None) -> Iterator[ProgressLine]:
-    """Yields `line` (default: a new one on standard error) and clears it at the end. After Ctrl-C prints `stopped`."""
+    """Yields a line that shows progress, `line` or a new one on standard error, and clears it at the end.
+
+    After Ctrl-C, prints `stopped`.
+    """
     line = line or ProgressLine(sys.stderr)
     try:
         yield line
@@ -88,9 +92,9 @@ def follow(
 ) -> None:
     """Shows several runs on standard error: a line for each finished run, and signs of life of the current run.
 
-    - `text_of`: makes the line of a finished run. `stop`: the event that ends `events` early.
-    - `goes_on`: whether starting again would run only what is left.
-    - `expected_seconds`: the time that the user was told. A line says so if the runs take much longer.
+    - `text_of`: returns the line for a finished run. `stop`: the event that ends the runs early.
+    - `goes_on`: whether the same command, started again, would run only what is left. The last line then says so.
+    - `expected_seconds`: the estimate that the user was told. If the runs take much longer, a line says so.
     """
     began = time.monotonic()
     with progress_line() as line, closing(events):
@@ -158,7 +162,10 @@ def summary(report: Report, colour: bool = False, calls: int | None = None) -> s
 
 
 def _figures(report: Report, calls: int | None) -> Iterator[tuple[str, str]]:
-    """Yields (key, line) for the lines of a successful result. The key is one of `ANSI_CODES`; '' for no colour."""
+    """Yields (key, line) for the lines of a successful result. The key is one of `ANSI_CODES`, or '' for no colour.
+
+    `calls`: as in `summary`.
+    """
     result = report.result
     width = 2 + max((len(title) for _, title, _ in naming.variants(result)), default=0)
     for name, title, side in naming.variants(result):

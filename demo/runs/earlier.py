@@ -20,11 +20,12 @@ _log = logging.getLogger(__name__)
 
 
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
-    """Adds first calls, with an empty and with a filled compile cache, of stored runs with the same settings.
+    """Adds to a result the first calls of stored runs with the same settings, with an empty and a filled compile cache.
 
-    Their seconds become `first_calls`, over which `starts` are pooled. If the result lacks one of the two costs, the
-    newest stored cost is taken. For a user's own model nothing is added, because its file may have changed. Raises
-    HistoryError if the history cannot be read.
+    - Their seconds become `first_calls`, with which the result pools its own first call.
+    - If the result itself has no first call with an empty or none with a filled cache, it gets the newest stored one.
+    - A result of a user's own model stays as it is, because the model's file may have changed.
+    - Raises HistoryError if the history cannot be read.
     """
     compilation = result.compilation
     if compilation is None or result.spec.task == OWN_MODEL:
@@ -63,9 +64,9 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
 
 
 def with_answer_without_breaks(result: RunResult, history: History) -> RunResult:
-    """Adds to a result with added graph breaks the latest stored speed-up with the same settings but without them.
+    """Adds to a result with added graph breaks the latest stored speed-up of the same settings without added breaks.
 
-    Other results stay as they are. Raises HistoryError.
+    A result without added breaks stays as it is. Raises HistoryError if the history cannot be read.
     """
     if not result.spec.graph_break:
         return result
@@ -76,7 +77,10 @@ def with_answer_without_breaks(result: RunResult, history: History) -> RunResult
 
 
 def kept_threads(spec: RunSpec, machine: HostInfo, stored: Iterable[RunResult]) -> tuple[int, ...]:
-    """Returns the numbers of threads for which the compile cache has the code of `spec`, as `stored` runs tell."""
+    """Returns the numbers of threads with which `stored` runs compiled `spec`: the cache has the code for these.
+
+    Returns () if runs of this spec do not use the cache.
+    """
     here = [run for run in stored if run.environment is not None and run.environment.torch == machine.torch]
     alike = [run for run in here if compiled_spec(run.spec) == compiled_spec(spec) and run.compilation is not None]
     threads = {run.threads or 0 for run in alike if run.status == "ok" and run.spec.cache == "keep"}
@@ -101,7 +105,7 @@ def complete(
 
 
 def redact_result(result: RunResult) -> RunResult:
-    """Returns the result without folders and control characters in its texts, because other people may see it."""
+    """Returns the result, to be seen by other people, without names of folders and control characters in its texts."""
     failure = result.failure
     if failure is not None:
         failure = dataclasses.replace(failure, message=fmt.redact(failure.message), remedy=fmt.redact(failure.remedy))

@@ -71,8 +71,8 @@ def inductor_folder() -> Path:
 def share_headers(folder: str) -> None:
     """Lets a process with the temporary folder `folder` use C++ headers that inductor has already precompiled.
 
-    It puts a link to `inductor_folder()` into `folder`. Without this link each process would compile the headers again,
-    for seconds.
+    It puts a link to `inductor_folder()` into `folder`. Without it, each process would compile the headers again, which
+    takes seconds.
     """
     shared = inductor_folder()
     with contextlib.suppress(OSError):

@@ -106,11 +106,12 @@ def forecast_run(
 ) -> Forecast | None:
     """Returns how long a run of `spec` will take; None if that is not known.
 
-    If `earlier` has no run of the model, the model's size has to be known, and the device must not be 'auto'.
+    Without an earlier run of the model, it is known only if the model's size is known and the device is not 'auto'.
 
     - `checkpoint`: the catalogue's entry for the spec's checkpoint; None if there is none.
     - `earlier`: this machine's runs on the spec's device, newest first; [] for device 'auto'.
-    - `compiler_seconds`: `HostInfo.compiler_seconds`. `crowd`: the result of `cores.crowd()`.
+    - `compiler_seconds`: processor time of this machine's C++ compiler for one program; None if not measured.
+    - `crowd`: how much other programs use the cores, as `cores.crowd()` measures it.
     """
     alike = [run for run in _alike(spec, earlier) if run.speedup]
     if same := _quiet(alike):
@@ -137,12 +138,18 @@ def forecast_process(spec: RunSpec, machine: HostInfo, stored: Sequence[RunResul
 
 
 def _fewer_threads(spec: RunSpec, crowd: Crowd) -> int | None:
-    """Returns how many threads torch will use because other programs use cores; None if it will use all."""
+    """Returns how many threads torch will use if other programs leave it fewer cores; None if it can use all cores.
+
+    Also None if the spec sets the number of threads, or if the run is not on the CPU.
+    """
     return crowd.free if spec.device == "cpu" and spec.threads is None else None
 
 
 def _quiet(runs: Iterable[RunResult]) -> list[RunResult]:
-    """Returns the newest of the runs that other programs did not disturb; if there are none, the newest runs."""
+    """Returns those of the newest runs that other programs did not disturb, or all of the newest if none is left.
+
+    The newest runs are the first `AVERAGED_RUNS`.
+    """
     newest = list(islice(runs, AVERAGED_RUNS))
     return [run for run in newest if (run.others_share or 0.0) < cores.BUSY_CPU] or newest
 
@@ -154,10 +161,11 @@ def _same_code(one: RunSpec, other: RunSpec) -> bool:
 
 
 def _parts_of(spec: RunSpec, runs: Sequence[RunResult]) -> _Parts:
-    """Returns the median of each part, over those runs whose compile cache was as filled as the next run will find it.
+    """Returns the median seconds of each part of a process, such as the first call, over earlier `runs`.
 
-    If there are no such runs, it is the median over all runs. The first call is then what they report for a cache of
-    that kind, and a second process is added if that call compiles.
+    It counts only runs that began with the cache that a run of `spec` will find, empty or filled. If there are none, it
+    counts all runs, but takes the first call from what they report for such a cache. A second process, which times the
+    first call with a filled cache, is then added if the cache will be empty.
     """
     costs = [run.compilation for run in runs if run.compilation is not None]
     kept = spec.cached and spec.cache == "keep" and any(cost.warm is not None for cost in costs)  # they filled it
@@ -199,8 +207,8 @@ def memory_doubt(spec: RunSpec, checkpoint: Checkpoint | None, stored: Sequence[
 
     One of these reasons is enough:
     - The newest stored run of this machine with these settings ran out of memory.
-    - Runs with these settings, on any machine, had a higher peak (median) than the device's memory.
-    - The weights alone need more than that. Activations are not counted: their size is known only after a run.
+    - The median peak of stored runs with these settings, on any machine, is more than the device's memory.
+    - No peak is known, and the weights alone need more than the device's memory.
     """
     here = on_this_machine(_alike(spec, stored), machine, spec.device)
     ended = (run.status for run in here if run.status in ("ok", "out_of_memory"))
@@ -230,7 +238,7 @@ def forecast_sweep(
 ) -> SweepForecast:
     """Returns the sum of the forecasts for `specs`. Their device must be 'cpu' or 'cuda', not 'auto'.
 
-    `earlier`: any runs, newest first. `crowd`: the result of `cores.crowd()`.
+    `earlier`: any runs, newest first. `crowd`: how much other programs use the cores, as `cores.crowd()` measures it.
     """
     here = {device: on_this_machine(earlier, machine, device) for device in {spec.device for spec in specs}}
     unknown = Forecast(2 * SECONDS_WITHOUT_CALLS, 0)  # a checkpoint whose parameters nobody has counted

@@ -78,10 +78,10 @@ class OngoingRun:
         return time.monotonic() - self.begun
 
     def progress_after(self, elapsed: float, new: Progress | None = None) -> Progress:
-        """Returns the latest progress, with its times as of `elapsed`, in seconds since the run began.
+        """Returns the latest progress, with its times as of `elapsed`, in seconds since the process began.
 
-        `new` becomes the latest progress, unless it is None or a provisional result is known. The remaining time is the
-        one that the process sent, or else follows from `expected`. It counts down; at 0 it becomes None.
+        `new` becomes the latest progress, unless it is None or a provisional result is known. The remaining time counts
+        down from what the process sent or, if it sent none, from the forecast `expected`. It is None once it is over.
         """
         if new is not None and not isinstance(self.progress, Provisional):
             self.progress, self.progress_at = new, elapsed
@@ -101,7 +101,10 @@ class OngoingRun:
         )
 
     def _late_estimate(self, elapsed: float, racing: float | None) -> float | None:
-        """Returns the exceeded estimate in seconds: of the compile, else of the whole run; None if none is exceeded."""
+        """Returns the estimate in seconds that the process has exceeded: of the compile, or of the whole; None if none.
+
+        `elapsed`: seconds since the process began. `racing`: seconds since the compile began; None before.
+        """
         if self.expected is None:
             return None
         compiles = self.expected.compile_seconds if self.progress.phase == "compile" else None

@@ -86,7 +86,10 @@ class Child:
         return None
 
     def output(self) -> list[str]:
-        """Returns the lines of standard output. Call it after the process has ended, since it moves the position."""
+        """Returns the lines of standard output.
+
+        Call it only after the process has ended: it moves the position at which the process would write.
+        """
         self._output.seek(0)
         return self._output.read().decode(errors="replace").splitlines()
 
@@ -195,7 +198,8 @@ class Worker:
     def machine_when_ready(self, on_probe: Callable[[], None] = lambda: None) -> HostInfo:
         """Waits until the process can receive a job, at most `READY_SECONDS`. Returns its report of the machine.
 
-        Calls `on_probe` once if the process runs the instruction probe first. Raises WorkerDied if no report came.
+        Calls `on_probe` once if the process first runs inductor's instruction probe, which takes seconds. Raises
+        WorkerDied if no report came.
         """
         end, probe_reported = time.monotonic() + READY_SECONDS, False
         while not self.ready.wait(POLL_SECONDS) and time.monotonic() < end:

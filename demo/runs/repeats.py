@@ -22,7 +22,7 @@ class ThreadPolicy:
 
 
 class Repeats:
-    """Counts the processes of a run. `number` is the current process; `advance` goes on to the next process."""
+    """Counts the processes of a run. `number` is the current process, from 1; `advance` goes on to the next process."""
 
     def __init__(self, count: int, earlier: tuple[ProcessResult, ...], runs_after: int, threads: int | None) -> None:
         """Begins with the first process to run.
@@ -57,9 +57,9 @@ class Repeats:
         return ThreadPolicy(self._threads, self._refuse_fewer_threads)
 
     def at_end(self, result: RunResult, limit: float) -> RunResult:
-        """Returns the result of the current process. If the run has exceeded `limit` seconds, no process follows.
+        """Returns `result`, that of the current process, with a note if the run ends early because its time is over.
 
-        The result then has a note that says how many processes there were.
+        The run ends early if it has taken more than `limit` seconds. The note says after how many processes it ended.
         """
         if not self.is_last and time.monotonic() - self._began > limit:
             late = f"Repeats ended after {self.number} of {self._last} processes: the time of one run was over."
@@ -68,9 +68,10 @@ class Repeats:
         return result
 
     def following(self, result: RunResult | None) -> int:
-        """Returns how many processes are still to start, of this run and of the runs that wait behind it.
+        """Returns how many processes are still to start: of this run, and of the other runs that follow.
 
-        `result`: of the current process, which decides whether its run goes on; None if it refused the spec.
+        `result`: the result of the current process, which decides whether its run goes on; None if the process refused
+        the spec.
         """
         if result is not None and result.status == "cancelled":
             return 0
@@ -78,7 +79,10 @@ class Repeats:
         return self._runs_after + (self._last - self.number if goes_on else 0)
 
     def advance(self, result: RunResult) -> bool:
-        """Goes on to the next process. `result`: of the current process. Returns False if no other process follows."""
+        """Goes on to the next process. Returns False if no other process follows.
+
+        `result`: the result of the current process. If it cannot be pooled, as a failed one, no other process follows.
+        """
         self.earlier = result.as_processes()  # () if it cannot count, such as of a failed process
         if self.is_last or not self.earlier:
             return False

@@ -41,7 +41,10 @@ class Runner:
     """Runs specs one after another, each repeat in its own process. Stores each result, unless `history` is None."""
 
     def __init__(self, history: History | None, spare: bool = False, worker_module: str = WORKER_MODULE) -> None:
-        """Calls `history.recover`. With `spare`, a worker is always kept started for the next run."""
+        """Stores results of runs that an earlier app left unfinished. With `spare`, a worker is always kept started.
+
+        `worker_module`: the Python module that a worker process runs.
+        """
         self.timeout_seconds = limits.current().seconds
         self._history = history
         self._worker_module = worker_module
@@ -56,7 +59,7 @@ class Runner:
         self._renew_spares()
 
     def _renew_spares(self, runs_after: int = 0) -> None:
-        """Closes surplus spare workers. If none is left, starts those needed for `runs_after` further runs."""
+        """Closes surplus spare workers. If no spare is left, starts those needed for `runs_after` further runs."""
         # Two can import side by side on two cores.
         wanted = min(2, cores.usable_cores(), runs_after) or int(self._keeps_spare)
         while len(self._spares) > wanted:
@@ -101,11 +104,11 @@ class Runner:
         - `cancel`: once set, the run ends as 'cancelled'. Closing the generator has the same effect.
         - `earlier`: processes that already count towards `spec.repeats`. At least one more process runs.
         - `runs_after`: how many runs the caller will start next. Spare workers are started for them.
-        - `threads`: torch's threads on a CPU if the spec names no number. A process uses fewer if other programs use
-          cores. None: the first process uses all free cores, and each later process as many threads as the first; if
-          fewer cores are free then, the repeats end.
+        - `threads`: torch's threads on a CPU if the spec names no number; fewer if other programs use cores. If None,
+          the first process uses all free cores, and each later process as many threads as the first. If fewer cores are
+          free then, no further process starts.
 
-        Stores the result of each process, and yields that of the last. No further process starts after
+        Stores the result of each process, and yields the result of the last process. No further process starts after
         `timeout_seconds`, or after a process whose result cannot be pooled, such as a failed one. Raises BadInput if
         the first process refuses the spec.
         """
@@ -125,7 +128,10 @@ class Runner:
             yield result
 
     def _run_process(self, run: OngoingRun, repeats: Repeats) -> Generator[Progress, None, RunResult]:
-        """Yields the progress of one process. Returns its result, which is stored by then. Raises BadInput."""
+        """Yields the progress of one process. Returns its result, which is stored by then.
+
+        Raises BadInput if the process refuses the spec.
+        """
         if self.machine is not None:  # known before this worker is ready, for a run that is cancelled until then
             run.spec = on_machine(run.spec, self.machine)
         marker = self._mark(run.as_interrupted())
@@ -194,9 +200,10 @@ class Runner:
         return []
 
     def _mark(self, if_lost: RunResult, marker: BinaryIO | None = None) -> BinaryIO | None:
-        """Writes the result that is stored if the app is killed, and returns the new marker, an open file.
+        """Writes the result to be stored if the app is killed during the run. Returns the locked file, still open.
 
-        `marker`: the earlier marker of the same run, which is replaced; None for the first.
+        `marker`: the file that was written earlier in the same run, to be replaced; None for the first. Returns None if
+        nothing is stored.
         """
         if marker is not None:
             History.end_run(marker)
@@ -220,9 +227,9 @@ class Runner:
         return alone and worker.ready.wait(POLL_SECONDS)
 
     def _next_event(self, worker: Worker, run: OngoingRun) -> WorkerEvent | None:
-        """Returns the worker's next event; None if none came for 0.2 s; a result if the worker has died.
+        """Returns the worker's next event, or a result if the worker has died; None if nothing came for 0.2 s.
 
-        None is returned because a Gradio handler can be cancelled only when it yields.
+        It does not wait longer, because a Gradio handler can be cancelled only when it yields.
         """
         try:
             event = worker.next_event()
@@ -247,16 +254,19 @@ class Runner:
             self._machine = worker.machine or self._machine
 
     def free_threads(self) -> int | None:
-        """Returns torch's default number of threads, or the free cores if these are fewer; None if not known."""
+        """Returns torch's default number of threads, or the number of free cores if it is smaller.
+
+        Returns None if one of the two is not known.
+        """
         machine, free = self.machine, cores.free_now()
         if machine is None or machine.threads is None or free is None:
             return None
         return min(machine.threads, free)
 
     def close(self) -> None:
-        """Ends the spare workers. A run on another thread ends as 'interrupted'.
+        """Ends the spare workers. A run on another thread ends as 'interrupted', within `CLOSING_SECONDS`.
 
-        That run is waited for up to `CLOSING_SECONDS`. A run on the calling thread ends when its generator is closed.
+        A run on the calling thread ends when its generator is closed.
         """
         self._closing.set()
         if self._one_at_a_time.acquire(timeout=CLOSING_SECONDS):
