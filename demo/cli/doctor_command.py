@@ -18,6 +18,9 @@ from ..store.history import History
 from .common import FAILED, OK, PROBE, Commands, json_text
 from .terminal import hanging
 
+HINDER = {"Invalid log settings": "TORCH_LOGS", "Warning: ": "PYTHONWARNINGS", "docstring": "PYTHONOPTIMIZE"}
+"""Words in the error of a process that does not start, and the environment variable that then was the cause."""
+
 
 def add_to(commands: Commands) -> None:
     parser = commands.add_parser("doctor", help="would a run work on this machine, and what is in the way")
@@ -74,8 +77,9 @@ def _machine() -> tuple[HostInfo | None, list[str]]:
                 remedy = "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
             elif re.search("ModuleNotFoundError|ImportError|No module named", str(error)):
                 remedy = f"Install what it needs: {install_command()}"
-            elif "Invalid log settings" in str(error):
-                remedy = f"TORCH_LOGS is {os.environ.get('TORCH_LOGS', '')!r}: correct or unset it."
+            for words, variable in HINDER.items():
+                if words in str(error) and variable in os.environ:
+                    remedy = f"{variable} is {os.environ[variable]!r}: correct or unset it."
             return None, [f"The worker process does not start: {error}. {remedy}".strip()]
     refused = refusals.refusal(refusals.on_machine(catalog.make_spec(catalog.DEFAULT), machine), machine)
     if refused:

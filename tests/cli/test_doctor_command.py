@@ -57,16 +57,22 @@ def test_the_doctor_prints_its_problems_and_notes_as_json(machine: Any, capsys) 
 
 
 @pytest.mark.parametrize(
-    ("error", "ends"),
+    ("variable", "error", "ends"),
     [
-        ("ValueError: Invalid log settings: +x", "settings: +x. TORCH_LOGS is '+x': correct or unset it."),
-        ("RuntimeError: of another kind", "RuntimeError: of another kind."),
+        (
+            "TORCH_LOGS",
+            "ValueError: Invalid log settings: +x",
+            "settings: +x. TORCH_LOGS is '+x': correct or unset it.",
+        ),
+        ("PYTHONWARNINGS", "DeprecationWarning: old", "old. PYTHONWARNINGS is '+x': correct or unset it."),
+        ("PYTHONOPTIMIZE", "ValueError: No docstring", "PYTHONOPTIMIZE is '+x': correct or unset it."),
+        ("PYTHONOPTIMIZE", "RuntimeError: of another kind", "RuntimeError: of another kind."),
     ],
 )
 def test_a_process_that_does_not_start_has_a_remedy_for_a_known_cause_only(
-    error: str, ends: str, machine: Any, capsys, monkeypatch
+    variable: str, error: str, ends: str, machine: Any, capsys, monkeypatch
 ) -> None:
-    monkeypatch.setenv("TORCH_LOGS", "+x")
+    monkeypatch.setenv(variable, "+x")
     machine(WorkerDied(error))
     assert main(["doctor", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["problems"][0].endswith(ends)
