@@ -51,10 +51,10 @@ def {IN_MEMORY}():
 
 @dataclass(frozen=True)
 class PaysAfter:
-    """After how many calls compiling has paid: `calls`, and its range from `low` to `high`.
+    """After how many calls compiling has paid, for each start of a process, with an empty or a filled compile cache.
 
-    None in a field: this start was not measured, or it is not known whether compiled is faster. None in `calls`:
-    compiling never pays.
+    A field is None if no such start was measured, or if it is not known whether compiled is faster. Its `calls` is None
+    if compiling never pays.
     """
 
     cold: BreakEven | None
@@ -102,7 +102,7 @@ class Answer:
         return terminal.summary(Report(self.result))
 
     def _repr_html_(self) -> str:
-        """Returns the file that `run --share` writes, in an iframe. Notebooks call this. It needs no network."""
+        """Returns the result as an HTML file within an iframe, which notebooks show. It needs no network."""
         return share.frame(Report(self.result))
 
 
@@ -116,7 +116,7 @@ class BestAnswer:
 
     @property
     def winner(self) -> Answer | None:
-        """The run of the best way; None if the best way is eager, or not known."""
+        """The run of the best way to run the model; None if the best way is eager, or if it is not known."""
         row = self.table.winner
         return Answer(row.result) if row is not None and row.result is not None else None
 
@@ -165,8 +165,8 @@ def best(
 ) -> BestAnswer:
     """Searches for the best way to run a model, from eager to an AOTInductor package, for `minutes` at most.
 
-    `other_formats`: whether to try 16-bit number formats, too. `options`: those of `worth-compiling best`. All else is
-    as in `measure`.
+    `other_formats`: whether to try 16-bit number formats, too. `options`: those of `worth-compiling best`. The other
+    arguments are as in `measure`. Raises BadInput as `measure` does.
     """
     with _name(model, inputs) as name:
         spec = _spec(name, task, SEARCH_OPTIONS, options)
@@ -196,7 +196,10 @@ def _spec(name: str, task: str | None, allowed: Iterable[str], options: OptionVa
 
 @contextmanager
 def _name(model: object, inputs: object) -> Iterator[str]:
-    """Yields the text that names the model. A module in memory is written to a temporary file, removed at the end."""
+    """Yields the text by which a run names the model: "file.py:function", or a checkpoint's id.
+
+    A module in memory is written to a temporary file, which is removed at the end of the `with` block.
+    """
     if isinstance(model, str):
         if inputs is not None:
             raise BadInput(

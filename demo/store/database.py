@@ -55,9 +55,9 @@ class SetAside(HistoryError):
 def open_database(path: Path, purpose: str) -> Iterator[sqlite3.Connection]:
     """Yields a connection that commits each statement at once and returns texts as bytes.
 
-    `purpose`: what happens to results: 'stored', 'read' or 'deleted'. If there is no file, 'stored' creates it;
-    otherwise the connection has an empty table in memory. Errors of SQLite or of the system, also in the `with` body,
-    become HistoryError.
+    `purpose`: what the caller does with results, 'stored', 'read' or 'deleted'. If there is no file of results,
+    'stored' creates it; for 'read' and 'deleted' the connection has an empty table in memory. Errors of SQLite or of
+    the system, also in the `with` body, become HistoryError.
     """
     try:
         if purpose != "stored" and not path.exists():
@@ -95,7 +95,10 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(database: sqlite3.Connection) -> None:
-    """Creates the table if the file is empty. Raises sqlite3.DatabaseError for another version's or program's file."""
+    """Creates the table if the file is empty, and sets SQLite's options.
+
+    Raises sqlite3.DatabaseError if another program, or another version of this program, wrote the file.
+    """
     version, tables = _version(database)
     if not version and not tables:
         database.executescript(f"BEGIN IMMEDIATE; {TABLE} PRAGMA user_version = {FILE_VERSION}; COMMIT;")
@@ -110,9 +113,10 @@ def _prepare(database: sqlite3.Connection) -> None:
 
 
 def _switch_to_wal(database: sqlite3.Connection) -> None:
-    """Switches the file to a write-ahead log, and waits for another process that does so at the same time.
+    """Switches the file to a write-ahead log (WAL).
 
-    SQLite itself does not wait in this case.
+    Waits up to BUSY_SECONDS while another process switches it at the same time, because SQLite itself does not wait
+    then.
     """
     end = time.monotonic() + BUSY_SECONDS
     while True:
@@ -135,7 +139,7 @@ def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
 def _set_aside_unusable(path: Path, error: Exception) -> None:
     """Renames a damaged or older file of results, with its write-ahead log. Then raises SetAside.
 
-    Returns without an error if `_find_fault` finds no fault or the file cannot be renamed. `error`: the exception that
+    Returns without an error if the file is neither damaged nor older, or cannot be renamed. `error`: the exception that
     using the file raised.
     """
     with contextlib.suppress(OSError), lock(path.parent):  # after an OSError the caller reports `error`
@@ -151,7 +155,10 @@ def _set_aside_unusable(path: Path, error: Exception) -> None:
 
 
 def _find_fault(path: Path) -> str:
-    """Returns 'damaged'; 'version-2' for a file in that older format; '' for a usable, newer or unknown file."""
+    """Returns 'damaged', or 'version-2' for a file in an older format, whose number is 2 here.
+
+    Returns '' for a file that is usable, newer, or of another program.
+    """
     try:
         with contextlib.closing(_connect(path)) as database:
             version, tables = _version(database)

@@ -82,7 +82,10 @@ class History:
         return stored
 
     def overwrite(self, result: RunResult) -> None:
-        """Replaces the stored result with the same id. Does nothing if that was deleted. Raises HistoryError."""
+        """Replaces the stored result that has the id of `result`. Does nothing if no result has this id.
+
+        Raises HistoryError if the file cannot be written.
+        """
         with self._database("stored") as database:
             text = _escape_surrogates(dumps(result))
             database.execute("UPDATE results SET result = ? WHERE id = ?", (text, _escape_surrogates(result.id)))
@@ -90,7 +93,8 @@ class History:
     def probe(self) -> None:
         """Raises HistoryError if a result could not be stored now. Nothing is stored.
 
-        To find out, it writes a temporary file of that size into the folder, which is created if it does not exist.
+        To find out, it writes a temporary file of PROBE_BYTES into the folder, which is created if it does not exist.
+        It also checks that the file of results can be read, can be written and is not full.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,14 +124,18 @@ class History:
     def all(
         self, limit: int | None = None, search: str = "", checkpoints: Collection[str] | None = None
     ) -> list[RunResult]:
-        """Returns the first `limit` results of `each` (None: all). Each result needs up to some hundred kilobytes."""
+        """Returns the results that `each` yields, at most `limit` (None: all).
+
+        A result needs up to some hundred kilobytes of memory.
+        """
         return list(islice(self.each(search, checkpoints), limit))
 
     def each(self, search: str = "", checkpoints: Collection[str] | None = None) -> Iterator[RunResult]:
         """Yields the results, newest first. A row that cannot be read is logged and skipped.
 
-        - `search`: words that must all be in a result's `_search_text`; '' for no condition. Only the newest
-          `MAX_SEARCHED` results are searched. Raises BadInput for more than `MAX_WORDS` words.
+        - `search`: words that a result must all contain, in its id, date, status, checkpoint, settings, device or
+          verdict; '' for no condition. Only the newest `MAX_SEARCHED` results are searched. Raises BadInput for more
+          than `MAX_WORDS` words.
         - `checkpoints`: only results of these checkpoints; None for all.
         """
         # One query for each result: while a single long query runs, SQLite cannot empty its write-ahead log.
@@ -143,7 +151,10 @@ class History:
                     _log.warning("%s: the row %r cannot be read and is skipped: %s", self.path, row[0], error)
 
     def count(self, search: str = "") -> int:
-        """Returns how many results match `search` (see `each`), even if unreadable. Raises BadInput as `each` does."""
+        """Returns how many results match `search`, as in `each`; results that cannot be read count, too.
+
+        Raises BadInput for too many words.
+        """
         return len(self._row_ids(search))
 
     def _row_ids(self, search: str, checkpoints: Collection[str] | None = None) -> list[int]:
@@ -165,11 +176,12 @@ class History:
             raise HistoryError(f"The result {id} in {self.path} cannot be read: {error}.") from error
 
     def compile_costs(self, like: RunResult) -> dict[str, list[CompileCost]]:
-        """Returns the compile costs of stored runs that compiled like `like`, newest first, by the state of the cache.
+        """Returns the costs of first calls in stored runs that compiled like `like`, by the state of the compile cache.
 
-        - Keys: 'cold' (empty cache) and 'warm' (filled cache). A key is missing if no run measured such a cost.
-        - The runs have the settings, threads, versions and device of `like`; timing options may differ. `like` is left
-          out.
+        - The keys are 'cold' (empty cache) and 'warm' (filled cache), and the costs are newest first. A key is missing
+          if no run measured its cost.
+        - The runs have the settings, threads, versions and device of `like`; timing options may differ. The run `like`
+          itself is left out.
         - Runs whose cores other programs took are used only for a key for which there is no other run.
         """
         wanted = compiled_spec(like.spec), versions(like)
@@ -192,8 +204,8 @@ class History:
     def reruns(self, like: RunResult, same_model: bool = False) -> list[StoredRun]:
         """Returns the newest stored runs with the device and torch version of `like`, without `like` itself.
 
-        With `same_model`, checkpoint, batch size, mode and dtype are the same, too. Runs that `dump_rerun` excludes are
-        left out.
+        With `same_model`, they also have the checkpoint, batch size, mode and dtype of `like`. Runs that later results
+        must not use (see `dump_rerun`), such as failed ones, are left out.
         """
         others = f"{_SAME_MACHINE} AND id <> :id AND typeof(rerun) = 'text'"
         others += f" AND {_SAME_MODEL}" if same_model else ""
@@ -219,9 +231,9 @@ class History:
         return self.path.with_suffix(".running")
 
     def begin_run(self, if_lost: RunResult) -> BinaryIO | None:
-        """Writes and locks a file with the result that `recover` stores if this process dies.
+        """Writes a file with `if_lost`, the result that is stored if this process dies during the run, and locks it.
 
-        Returns the open file, to be passed to `end_run`; None if the file cannot be written.
+        Returns the open file, to be passed to `end_run`; None if the file cannot be written. `recover` reads the file.
         """
         marker = None
         try:
@@ -244,7 +256,7 @@ class History:
             os.unlink(marker.name)
 
     def recover(self) -> None:
-        """For each run whose process has died, stores the result that `begin_run` wrote for this case."""
+        """Stores, for each run whose process has died, the result that `begin_run` wrote before the run."""
         with contextlib.suppress(OSError, HistoryError):
             for path in sorted(self.running.glob("*.json")):
                 self._recover(path)
@@ -267,9 +279,10 @@ class History:
 
     @contextmanager
     def _database(self, purpose: str) -> Iterator[sqlite3.Connection]:
-        """Opens the database by `open_database`. The next `append` adds the message of a SetAside to its result.
+        """Opens the database with `open_database`.
 
-        So the user learns of a renamed file even if a caller that only reads hides the error.
+        If an unusable file was renamed (SetAside), the next stored result gets a caveat that says so. So the user
+        learns of it even if a caller that only reads hides the error.
         """
         try:
             with open_database(self.path, purpose) as database:

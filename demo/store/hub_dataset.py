@@ -136,9 +136,9 @@ class PushedHistory(History):
 
 
 def push_page(history: History, result: RunResult, text: str) -> str:
-    """Uploads the HTML file `text` of a result to the dataset that `VARIABLE` names. Returns its address there.
+    """Uploads the HTML file `text` of a result to the dataset that WORTH_COMPILING_DATASET names.
 
-    Raises OSError or ValueError if that does not work.
+    Returns its web address. Raises OSError or ValueError if that does not work.
     """
     from huggingface_hub import HfApi
 
@@ -151,7 +151,10 @@ def push_page(history: History, result: RunResult, text: str) -> str:
 
 
 def forget(history: History, ids: Iterable[str]) -> None:
-    """Keeps the results with these ids from being pushed. The next push deletes those that were pushed before."""
+    """Keeps the results with these ids from being pushed to the dataset.
+
+    The next push deletes from the dataset those of them that were pushed before.
+    """
     folder, deleted = history.path.parent / FOLDER, history.path.parent / DELETED
     for result in filter(None, map(history.get, ids if folder.exists() else ())):
         name = f"{result.started_at[:10]}/{result.id}"

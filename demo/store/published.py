@@ -40,8 +40,8 @@ _log = logging.getLogger(__name__)
 class PublishedRow:
     """The times of one checkpoint on one device with one setting, from the Transformers guide or from this project.
 
-    A time is None if memory ran out. In the guide a time is the mean of 300 calls. In this project it is the latency
-    that a run shows, of eager or of compiled. In the guide's rows the fields after `speedup` have their default values.
+    A time is None if memory ran out. In the guide a time is the mean of 300 calls. In this project it is the latency of
+    a call that a run shows. In the guide's rows the fields after `speedup` have their default values.
     """
 
     subset: str
@@ -92,7 +92,10 @@ _ROW = TypeAdapter(PublishedRow)
 
 
 def read_row(cells: Mapping[str, str]) -> PublishedRow:
-    """Returns the row of a CSV line. `cells`: its texts by column. Raises ValueError or KeyError for a wrong line."""
+    """Returns the row of one line of a CSV file. Raises ValueError or KeyError if the line is wrong.
+
+    `cells`: the texts of the line by column.
+    """
     eager, compiled = (None if cells[name] == OOM else float(cells[name]) / 1e3 for name in ("eager_ms", "compiled_ms"))
     settings = json.loads(cells.get("settings") or "{}")
     if unknown := settings.keys() - OPTIONS.keys():

@@ -29,7 +29,7 @@ MOST_PROCESSES = 30
 
 @dataclasses.dataclass(frozen=True)
 class StoredRun:
-    """A stored run, reduced to what the speed-ups of later runs need."""
+    """A stored run, reduced to what the speed-ups of later runs need: its settings, and its speed-up and times."""
 
     id: str
     spec: RunSpec
@@ -44,15 +44,15 @@ class StoredRun:
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
-    """Returns the spec with default timing options. Two specs that compile the same way are equal after that."""
+    """Returns the spec with default options for the timing. The specs of runs that compile alike become equal."""
     defaults: OptionValues = {name: option.default for name, option in OPTIONS.items() if option.timing}
     return dataclasses.replace(spec, **defaults)
 
 
 def versions(result: RunResult) -> tuple[object, ...]:
-    """Returns what may change the speed: software versions, threads, vector instructions, environment variables.
+    """Returns what may change the speed of a run besides its spec: library versions, threads, environment variables ...
 
-    () if the run ended before these were known.
+    Returns () if the run ended before these were known.
     """
     machine = result.environment
     if machine is None:
@@ -63,7 +63,7 @@ def versions(result: RunResult) -> tuple[object, ...]:
 
 
 def rerun_of(result: RunResult) -> StoredRun | None:
-    """Returns the result as a `StoredRun`; None if it has no speed-up."""
+    """Returns the result as a `StoredRun`; None if it has no speed-up or does not know its machine."""
     if result.speedup is None or result.environment is None:
         return None
     settings = (result.spec.protocol, *versions(result), result.parity and result.parity.verdict)
@@ -96,13 +96,13 @@ def earlier_processes(
 ) -> tuple[ProcessResult, ...]:
     """Returns the earlier processes whose speed-ups are pooled with the speed-up of `result`.
 
-    - `stored`: runs of the history, newest first. Used if their settings equal those of `result`; timing options may
-      differ.
-    - `unstored`: earlier processes of the same repeated run that are not stored. Used if they had as many threads as
-      `result`.
-    - Order: first `unstored`, then `stored`, oldest first. Only the last `MOST_PROCESSES` - 1 of them are returned.
-    - If `result` was disturbed and no earlier process had as many threads, the processes with as many threads as the
-      newest earlier process are returned instead.
+    - `stored`: stored runs, newest first. Those with the settings of `result` are used; timing options may differ.
+    - `unstored`: earlier processes of the run of `result` that are not stored. Those with as many threads as `result`
+      are used.
+    - The list starts with `unstored`; then comes `stored`, oldest first. It has at most the last `MOST_PROCESSES` - 1
+      processes.
+    - If other programs disturbed `result` and no earlier process had as many threads, other earlier processes are
+      returned: those with as many threads as the newest one.
     - () if `result` has no speed-up.
     """
     own = rerun_of(result)
@@ -125,10 +125,11 @@ def _without_threads(run: StoredRun) -> tuple[object, ...]:
 
 
 def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
-    """Returns how much speed-ups differ between reruns in `stored`; `assumed_spread` if there are too few reruns.
+    """Returns by how much speed-ups differ between processes with equal settings, as measured on the runs in `stored`.
 
-    `stored`: runs with the device and torch version of `result`. Left out are reruns of `result` itself, disturbed
-    runs, and runs whose `host_bound` differs from that of `result`.
+    If these have too few reruns, returns the assumed spread. `stored`: runs with the device and torch version of
+    `result`. Runs are left out if they have the settings of `result`, if they were disturbed, or if launching kernels
+    limits the speed of only one of them and `result` (`host_bound`).
     """
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
     for run in stored:

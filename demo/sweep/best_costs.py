@@ -15,7 +15,10 @@ from .best_words import name
 
 
 def way_choice(table: BestTable) -> Choice | None:
-    """Returns the choice between the ways that can win; None if the cost of no way is known."""
+    """Returns what each way that can win costs: the time of its first call and of each further call.
+
+    Returns None if no such cost is known. A way is how the model is run, such as eager or a compile mode.
+    """
     eager = next((row.seconds for row in table.rows if row.way.name == EAGER_WAY), None)
     ranked = [row for row in table.rows if row.rank is not None and row.result is not None]
     if eager is None or not ranked or ranked[0].result is None:
@@ -51,7 +54,10 @@ def _cost(row: WayResult, state: str, eager_seconds: float) -> WayCost | None:
 
 
 def sentences(table: BestTable, calls: int) -> list[str]:
-    """Returns a sentence for each start, such as 'from nothing': which way is the best for `calls` calls after it."""
+    """Returns which way is the best if a process makes `calls` calls: one sentence for each kind of start.
+
+    A start is 'from nothing' (empty compile cache) or with a filled cache. Returns [] if no cost is known.
+    """
     choice = way_choice(table)
     if choice is None:
         return []

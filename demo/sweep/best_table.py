@@ -54,12 +54,12 @@ class Way:
 
     @property
     def changes_eager(self) -> bool:
-        """Whether an option of this way, such as bfloat16, also applies to the eager calls of its runs."""
+        """Whether an option of this way, such as bfloat16, also changes the eager calls with which its runs compare."""
         return not WAYS[self.name].keys().isdisjoint(CHANGES_EAGER)
 
 
 def plain_eager_spec(spec: RunSpec, machine: HostInfo) -> RunSpec:
-    """Returns the spec with default options for speed and timing, and with the machine's device in place of 'auto'."""
+    """Returns the spec with default values of all options for speed and timing. The device 'auto' is resolved."""
     kept: OptionValues = {name: option.default for name, option in OPTIONS.items() if option.for_speed or option.timing}
     return on_machine(replace(spec, graph_break=False, **kept), machine)
 
@@ -67,8 +67,8 @@ def plain_eager_spec(spec: RunSpec, machine: HostInfo) -> RunSpec:
 def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[Way]:
     """Returns the ways to run a model that a search tries, even those that cannot run here (`Way.refused`).
 
-    Ways that are of no use are left out: on a CPU, TF32 and modes with CUDA graphs; channels_last for a model without a
-    picture or with few convolutions. `other_formats` adds the ways that change the outputs (`OTHER_FORMATS`). Raises
+    Ways without any use are left out: on a CPU, TF32 and modes with CUDA graphs; also channels_last if the model has no
+    picture or few convolutions. `other_formats` adds the ways that change the outputs (`OTHER_FORMATS`). Raises
     BadInput if eager cannot run.
     """
     bare, known = resolve(plain_eager_spec(spec, machine), machine), catalog.find(spec.checkpoint)
@@ -152,7 +152,8 @@ class BestTable:
 def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str]) -> BestTable:
     """Returns the ranked table of `ways`.
 
-    `results`: the newest run of a way, by the way's name. `refused`: why a way cannot run, by the way's name.
+    `results`: the newest run of each way that was run, by the way's name. `refused`: for each way that turned out not
+    to run here, by its name, a sentence that says why.
     """
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
     eagers = [figure.eager_seconds for run in plain_runs for figure in _process_figures(run)]
@@ -185,9 +186,10 @@ def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: M
 
 
 def _eager_row(way: Way, runs: Sequence[RunResult], eagers: Sequence[float], imports: float) -> WayResult:
-    """Returns the row of plain eager; without numbers if none of `runs` timed it.
+    """Returns the row of plain eager; without numbers if none of `runs` timed plain eager.
 
-    `eagers`: the latency of plain eager in each undisturbed process. If it is empty, the latencies in `runs` are taken.
+    `eagers`: the latency of plain eager in each undisturbed process, in seconds. If it is empty, the latencies in
+    `runs` are taken.
     """
     measured = next((run for run in runs if run.eager is not None and run.eager.warmup_seconds), None)
     seconds = eagers or [run.latencies["eager"] for run in runs if run.speedup is not None]
@@ -209,9 +211,9 @@ def _eager_row(way: Way, runs: Sequence[RunResult], eagers: Sequence[float], imp
 def why_out(result: RunResult, reference: RunResult | None) -> str:
     """Returns why a way to run a model cannot win, such as 'has no figures'; '' if it can. `result`: the way's run.
 
-    It cannot win if the run failed, has no speed-up, or is not known to give the outputs of its own eager. It also
-    cannot win if its predictions differ from those of plain eager in the run `reference`; None: predictions are not
-    compared.
+    It cannot win if the run failed, has no speed-up, or is not known to give the outputs of its own eager model. It
+    also cannot win if its predictions differ from those of plain eager in the run `reference`. If `reference` is None,
+    the predictions are not compared.
     """
     if result.failure is not None:
         return f"{result.status.replace('_', ' ')}: {result.failure.message}"
@@ -224,10 +226,10 @@ def why_out(result: RunResult, reference: RunResult | None) -> str:
 
 
 def _over_plain_eager(way: Way, result: RunResult, eagers: Sequence[float]) -> Measured | None:
-    """Returns how many times faster the compiled model of a way's run is than plain eager; None if that is not known.
+    """Returns how many times faster a way's compiled model is than plain eager; None if that is not known.
 
-    If the way changes the eager of its own runs, the comparison is with `eagers`, plain eager's latencies in other
-    processes. Fewer than `MIN_EAGERS` of these give None.
+    If the way also changes the eager model of its own run `result`, that model is not plain eager. The comparison is
+    then with `eagers`, the latencies of plain eager in other processes; None if there are fewer than `MIN_EAGERS`.
     """
     speedup, own = result.speedup, _process_figures(result)
     if speedup is None:
@@ -245,7 +247,10 @@ def _process_figures(result: RunResult) -> list[ProcessFigure]:
 
 
 def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
-    """Returns the times of a run as `WayResult.first_answers` holds them. `imports`: seconds of the part 'import'."""
+    """Returns the parts of the seconds to a run's first output, as in `WayResult.first_answers`; {} if not known.
+
+    `imports`: the seconds to take for the part 'import'.
+    """
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
         return {}
@@ -299,6 +304,10 @@ def _sure(row: WayResult) -> float:
 
 
 def _nearly_surest(first: Sequence[WayResult]) -> list[WayResult]:
-    """Returns the rows for which the lower end of the speed-up's interval is within `CLOSE_RATIO` of the highest."""
+    """Returns the ways in `first` (rows of rank 1) that are surely about as fast as the surest one.
+
+    The surest is the way whose speed-up has the highest lower end of its interval. The others' lower end is at most
+    `CLOSE_RATIO` times lower.
+    """
     highest = max(map(_sure, first))
     return [row for row in first if _sure(row) >= highest / CLOSE_RATIO]

@@ -50,9 +50,9 @@ class Search:
     ) -> None:
         """Prepares a search. Results in `stored` (newest first) are used if a new run would only repeat them.
 
-        - `minutes`: the time budget, not counting time in a queue.
+        - `minutes`: the time budget of the search. Time in a queue does not count.
         - `spent_seconds`: how much of the budget is used already, for example to inspect the machine.
-        - `other_formats`: whether to try ways that change the outputs.
+        - `other_formats`: whether to try ways that change the outputs, such as bfloat16.
         - Raises BadInput for `minutes` out of range, or if eager cannot run here.
         """
         if not isinstance(minutes, int | float) or not MIN_MINUTES <= minutes <= MAX_MINUTES:
@@ -74,7 +74,10 @@ class Search:
                 self._runs[name].append(result)
 
     def table(self) -> BestTable:
-        """Returns the ranked table of the runs so far. Only ways with the most common number of threads can win."""
+        """Returns the ranked table of the runs so far.
+
+        If runs had different numbers of threads, only the ways with the most common number can win.
+        """
         newest = [runs[-1].threads for runs in self._runs.values() if runs and runs[-1].threads]
         threads = statistics.mode(newest or [None])
         ranked, gave_way = {}, {}
@@ -98,14 +101,14 @@ class Search:
 
     @property
     def missing(self) -> list[tuple[Way, bool]]:
-        """The ways still to run, each with whether it has run before. Results of later runs may add ways."""
+        """The ways still to run, each with whether it has run before. The results of runs may add ways to this list."""
         return [(way, bool(self._runs[way.name])) for way in dict.fromkeys(way for way, _ in self._missing())]
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:
-        """Runs ways to run the model until nothing is left to try, the budget is spent, or `cancel` is set.
+        """Runs one way after another until nothing is left to try, the time budget is spent, or `cancel` is set.
 
-        Yields the events of the runs. The `place` of an event is the way's index in `ways`. A run that exceeds the
-        budget is stopped.
+        Yields the events of the runs; the `place` of an event is the way's index in `ways`. A run is stopped when the
+        budget is spent.
         """
         spec = self.ways[0].spec
         if spec.device == "cpu" and spec.threads is None and (threads := runner.free_threads()) is not None:
@@ -151,7 +154,7 @@ class Search:
         return missing[0] if missing and self.left_seconds > 0 else None
 
     def _missing(self) -> list[tuple[Way, RunSpec]]:
-        """Returns the ways still to run with the spec of the run, in order. Results of later runs may change it."""
+        """Returns the runs still to do, in order: each way with the spec of its run. Results of runs may change them."""
         to_run = set(self._by_spec.values()) - self._refused.keys()
         steps = [(way, _first(way.spec)) for way in self.ways if way.name in to_run and not self._runs[way.name]]
         table = self.table()

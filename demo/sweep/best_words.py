@@ -41,7 +41,7 @@ def name(way: Way) -> str:
 def _speedup(row: WayResult, between: str = "") -> str:
     """Returns '1.66× (1.5 to 1.8×)' with `between` put before the interval; '' for eager, or if not known.
 
-    If the interval is wider than ±`speedup_words.RANGE`, only the interval is returned.
+    If the interval's half-width is over `speedup_words.RANGE` (±30 %), only the interval is returned.
     """
     speedup = row.speedup
     if speedup is None or row.way.name == EAGER_WAY:
@@ -52,7 +52,7 @@ def _speedup(row: WayResult, between: str = "") -> str:
 
 
 def cells(row: WayResult) -> dict[str, str]:
-    """Returns the texts of a row by column. '–' stands for what is not known."""
+    """Returns the texts of one row of the search's table, by column. '–' stands for what is not known."""
     start = {state: row.first_answer(state) for state in ("cold", "warm")}
     agreement = "–" if row.way.name == EAGER_WAY else "agrees" if row.result is not None else "not tried yet"
     return {

@@ -131,10 +131,10 @@ class GridRun:
 def make_cells(
     specs: Iterable[RunSpec], stored: Sequence[RunResult], machine: HostInfo, picture: Path, fresh: bool = False
 ) -> list[GridRun]:
-    """Returns a cell for each spec. It has the newest stored result if a new run would only repeat this result.
+    """Returns a cell (a run of the grid) for each spec, with the stored result that a new run would only repeat.
 
-    `stored`: newest first; with `fresh` it is ignored. A successful result of fewer processes than `repeats` in the
-    spec is not used.
+    A cell without such a result has none. `stored`: results, newest first; with `fresh` they are ignored. A successful
+    result is not used if it is from fewer processes than the spec's `repeats`.
     """
     specs = [on_machine(spec, machine) for spec in specs]
     results: dict[RunSpec, RunResult] = {}
@@ -154,7 +154,7 @@ def valid_results(
     """Yields those results of `stored`, in their order, that a new run on `machine` would only repeat.
 
     - The checkpoint is one of `checkpoints`, and the status is in `FINAL`.
-    - The device, the versions and the picture are those of a run made now.
+    - Device and versions are those of `machine`. If the model uses a picture, it was the file `picture`.
     - No file of a local checkpoint was written since the run.
     """
     digest = hashlib.sha256(picture.read_bytes()).hexdigest()
@@ -203,7 +203,10 @@ _COLUMNS = {"model": "string", **export.COLUMN_TYPES, "value": "string"}
 
 
 def table_row(cell: GridRun) -> dict[str, object]:
-    """Returns a finished cell's values by column: the columns of an export, the model's family and the cell's text."""
+    """Returns the values of a finished cell (run) by column.
+
+    The columns are those of an export, 'model' (the model's family) and 'value' (the speed-up or the status as text).
+    """
     known = catalog.find(cell.spec.checkpoint)
     result = cell.result or RunResult("", "", "failed", cell.spec)
     return {

@@ -40,7 +40,8 @@ RETRIES = 2
 def connect(address: str | None) -> Iterator[None]:
     """Connects to a Ray cluster during the `with` block. Raises BadInput if the cluster does not answer.
 
-    `address`: of the cluster; 'auto' for the cluster that runs on this machine; None to start a new one here.
+    `address`: the address of the cluster, or 'auto' for the cluster that runs on this machine. None starts a new
+    cluster here.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else a cell too large for its node has no end
@@ -73,9 +74,9 @@ def _needs() -> dict[str, int]:
 
 
 def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> dict[str, HostInfo]:
-    """Returns one machine of the Ray cluster for each type of GPU: {'T4': ...}.
+    """Returns the machine that a worker reports on one node for each type of GPU: {'T4': ...}.
 
-    Without types it returns {'': any machine}. Raises BadInput if no node with such a GPU answers.
+    Without types, returns {'': the machine of any node}. Raises BadInput if no node with such a GPU answers.
     """
     import ray
 
@@ -93,7 +94,11 @@ def machines(gpu_types: Sequence[str], worker_module: str = WORKER_MODULE) -> di
 def make_cells(
     specs: Sequence[RunSpec], machines: Mapping[str, HostInfo], stored: Sequence[RunResult], picture: Path, fresh: bool
 ) -> list[GridRun]:
-    """Returns a cell for each spec and type of GPU, with the result stored on that type's machine, if any."""
+    """Returns a cell (a run of the grid) for each spec and type of GPU.
+
+    A cell has the stored result that a new run on the machine of this type would only repeat, if any; with `fresh` it
+    has none.
+    """
     return [
         dataclasses.replace(cell, gpu_type=gpu_type)
         for gpu_type, machine in machines.items()
@@ -152,7 +157,10 @@ def _inspect(worker_module: str) -> HostInfo:
 
 
 def _run(spec: RunSpec, name: str, picture: bytes, worker_module: str) -> RunResult | str:
-    """Runs a cell on this node. Returns the result; a sentence if the spec is refused. Stores nothing."""
+    """Runs a spec on this node. Returns the result, or a sentence that says why the spec is refused. Stores nothing.
+
+    `name` and `picture`: name and bytes of the picture's file.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(picture)

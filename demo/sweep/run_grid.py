@@ -40,7 +40,7 @@ Turn = Callable[[], AbstractContextManager[Iterable[int]]]
 
 
 class RunArguments(TypedDict, total=False):
-    """The arguments of `Runner.run` that callers of `run_one` may pass on."""
+    """Arguments of `Runner.run` that a caller of `run_one` may give, too."""
 
     files: Files
     earlier: tuple[ProcessResult, ...]
@@ -55,9 +55,9 @@ def no_queue() -> AbstractContextManager[Iterable[int]]:
 def run_cells(
     cells: Sequence[GridRun], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = no_queue
 ) -> Generator[Event, None, None]:
-    """Runs the unfinished cells and yields events. Every run uses as many threads as cores are free at the beginning.
+    """Runs the unfinished cells of a grid and yields events. All runs use as many threads as cores are free now.
 
-    Setting `cancel`, or closing the generator, also ends the run in progress. `turn`: queues each run.
+    Setting `cancel`, or closing the generator, also ends the run in progress. `turn`: makes each run wait in a queue.
     """
     threads = runner.free_threads()
     for place, cell in enumerate(cells):
@@ -75,9 +75,9 @@ def run_one(
     turn: Turn,
     **more: Unpack[RunArguments],
 ) -> Generator[Event, None, None]:
-    """Runs the cell with the index `place` when its turn comes. Yields events; the last is `Done`, unless cancelled.
+    """Runs the cell with the index `place` when its turn comes, and yields events. The last event is `Done`.
 
-    `more`: passed on to `Runner.run`.
+    If `cancel` is set, the run ends without `Done`. `more`: further arguments of `Runner.run`.
     """
     with turn() as waiting:
         for ahead in waiting:

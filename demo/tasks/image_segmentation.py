@@ -36,7 +36,7 @@ def changed_pixels(first: Sequence[Segment], second: Sequence[Segment]) -> np.nd
 
 
 def overlap(first: Sequence[Segment], second: Sequence[Segment]) -> float:
-    """Returns the intersection over union (0 to 1) of a label's two masks, averaged over labels; 1 without any."""
+    """Returns the intersection over union (0 to 1) of a label's two masks, averaged over labels; 1 without labels."""
     ours, theirs = by_label(first), by_label(second)
     if not ours | theirs:
         return 1.0
