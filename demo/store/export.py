@@ -92,7 +92,7 @@ def check_place(path: Path, what: str) -> None:
 
 
 def row(result: RunResult) -> dict[str, object]:
-    """Returns a value for each column of `EXPORTED`; None for a value that was not measured or has no use in the task."""
+    """Returns a value for each column of `EXPORTED`; None for what was not measured or has no use in the task."""
     data, values = to_json(result), {}
     for name, (kind, path) in EXPORTED.items():
         value: Any = data

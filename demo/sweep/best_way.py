@@ -154,7 +154,7 @@ class Search:
         return missing[0] if missing and self.left_seconds > 0 else None
 
     def _missing(self) -> list[tuple[Way, RunSpec]]:
-        """Returns the runs still to do, in order: each way with the spec of its run. Results of runs may change them."""
+        """Returns the runs still to do, in order: each way with the spec of its run. Results of runs may change it."""
         to_run = set(self._by_spec.values()) - self._refused.keys()
         steps = [(way, _first(way.spec)) for way in self.ways if way.name in to_run and not self._runs[way.name]]
         table = self.table()
