@@ -36,7 +36,10 @@ LADDERS = ("default", "layers", "package")
 
 
 def search(spec: RunSpec) -> tuple[BestTable, list[tuple[Way, bool]], float]:
-    """Searches with an empty history. Returns the table, the ways still to run, and the seconds of the search."""
+    """Searches for the best way to run the model of `spec`, without stored runs.
+
+    Returns the table, the ways still to run (each with whether it has run before), and the seconds of the search.
+    """
     with tempfile.TemporaryDirectory() as folder:
         history = History(Path(folder) / "history.sqlite3")
         runner = Runner(history)
@@ -51,7 +54,10 @@ def search(spec: RunSpec) -> tuple[BestTable, list[tuple[Way, bool]], float]:
 
 
 def starts(spec: RunSpec, package: Path | None) -> Iterator[float]:
-    """Yields the seconds, by a stopwatch, of new processes that import, load, and call the model for the first time."""
+    """Yields, by a stopwatch, the seconds of new processes that load and call the model of `spec` for the first time.
+
+    The compile cache is filled. `package`: an AOTInductor package to load instead of compiling; None for none.
+    """
     files = {"input_file": str(PICTURE), "package": package and str(package)}
     job = json.dumps({"spec": codec.plain(spec), **files})
     for _ in range(STARTS):

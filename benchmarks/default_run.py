@@ -23,7 +23,7 @@ SPEC = catalog.make_spec(checkpoint="shapes-vit", task="image-classification")
 
 
 def one_run(runner: Runner, spec: RunSpec = SPEC) -> tuple[float, float, RunResult]:
-    """Returns the seconds until the page gets a first eager time, the seconds until the answer, and the result."""
+    """Makes a run. Returns the seconds to the first known eager time, the seconds to the answer, and the result."""
     wait_until_ready(runner)
     started = time.perf_counter()
     first_eager = answered = 0.0

@@ -31,9 +31,10 @@ WITHIN = 1.5
 
 @contextlib.contextmanager
 def busy() -> Iterator[None]:
-    """Keeps one program running for each core.
+    """Keeps one program for each core busy during the `with` block.
 
-    None of them is a child of this process, because `cores` does not count this program's own processes as others.
+    These programs are no children of this process, because `cores` counts only programs that this process did not
+    start.
     """
     start = "import os; os.fork() and os._exit(0); print(os.getpid(), flush=True); os.close(1)"
     command = [sys.executable, "-c", f"{start}\nwhile True: pass"]
@@ -46,7 +47,7 @@ def busy() -> Iterator[None]:
 
 
 def row(spec: RunSpec, runner: Runner, history: History, case: str) -> tuple[list[str], float]:
-    """Runs `spec`. Returns its row of the table, and its duration divided by its estimate."""
+    """Makes a run of `spec`. Returns its row of the table, and its duration divided by the estimate of it."""
     machine = runner.inspect()
     expected = forecast.forecast_process(spec, machine, history.all())
     assert expected is not None

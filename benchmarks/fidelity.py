@@ -56,9 +56,10 @@ def by_us(run: Run) -> Medians:
 
 
 def rounds(checkpoint: Checkpoint) -> list[tuple[Medians, Medians]]:
-    """Returns, for each round, our medians and the hand-written loop's, each as (eager, compiled).
+    """Returns, for each round, the medians that a run reports and those of a hand-written loop, each (eager, compiled).
 
-    The loop's medians are geometric means of the medians of two loops: one timed just before ours, one just after.
+    All are in seconds. The loop runs just before and just after this project's timing, and its medians are the
+    geometric means of both.
     """
     spec = catalog.make_spec(checkpoint.id, weights="pretrained" if checkpoint.bundled else "random", device="cpu")
     run = Run(WorkerJob(spec, str(PICTURE)), Events(io.StringIO()))

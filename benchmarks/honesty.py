@@ -111,7 +111,7 @@ def timed(machine: Machine, seconds: float, truth: float, seed: int) -> timing.S
 
 
 def over_steady(seconds: float) -> tuple[float, float]:
-    """Returns the measured latencies (eager, compiled) as multiples of the true latencies, on a machine without noise.
+    """Returns the measured latencies (eager, compiled), each divided by its true latency, on a machine without noise.
 
     On this machine a call is slower only right after a switch between eager and compiled. `seconds`: the true latency
     of eager.
@@ -123,7 +123,10 @@ def over_steady(seconds: float) -> tuple[float, float]:
 
 
 def one_run(machine: Machine, seconds: float, truth: float, seed: int) -> ProcessFigure:
-    """Simulates one process with the speed-up `truth`. Returns the times and the speed-up that the process measured."""
+    """Simulates one process with the true speed-up `truth`. Returns the times and the speed-up that it measures.
+
+    `seconds`: the true latency of eager.
+    """
     samples = timed(machine, seconds, truth, seed)
     size = 2 * samples.calls_per_half_block
     sides = stats.side_by_side(samples.eager, samples.compiled, size)
@@ -132,16 +135,16 @@ def one_run(machine: Machine, seconds: float, truth: float, seed: int) -> Proces
 
 
 def wrong(verdict: stats.Verdict, truth: float) -> bool:
-    """Returns whether a verdict is clearly wrong: any but 'unsure' and the right one for the speed-up `truth`."""
+    """Returns whether a verdict is wrong for the true speed-up `truth`. The verdict 'unsure' is never wrong."""
     right = "same" if truth == 1 else "faster" if truth > 1 else "slower"
     return verdict not in (right, "unsure")
 
 
 def search(ways: Sequence[tuple[float, Speedup]]) -> tuple[bool, float, bool]:
-    """Ranks runs as a search does. Each run is given with its true speed-up.
+    """Ranks runs of several ways as a search does. `ways`: for each run its true speed-up and the measured one.
 
-    Returns whether all intervals cover the true speed-ups, the share of pairs in the wrong order, and whether eager
-    lost.
+    Returns whether all intervals cover the true speed-ups, the share of pairs whose measured order is wrong, and
+    whether another way than eager won.
     """
     names = [name for name in best_table.WAYS if name != EAGER_WAY][: len(ways)]
     truths = {EAGER_WAY: 1.0} | dict(zip(names, (truth for truth, _ in ways), strict=True))
@@ -160,13 +163,14 @@ def search(ways: Sequence[tuple[float, Speedup]]) -> tuple[bool, float, bool]:
 
 
 def count_outcomes(machine: Machine, seconds: float, runs: int) -> np.ndarray:
-    """Returns counts over simulated runs and searches.
+    """Simulates runs and searches, and returns ten counts in this order:
 
-    - Runs: intervals that cover the true speed-up, wrong verdicts, wrong verdicts beside another run, runs of equally
-      fast variants, and how many of these are called 'same'.
-    - Searches: how many, those whose intervals all cover the true speed-ups, and the sum of their shares of wrong
+    - All runs: intervals that cover the true speed-up, wrong verdicts, and wrong verdicts on which of two runs is
+      faster.
+    - Runs whose eager and compiled are equally fast: their number, and those called 'same'.
+    - Searches: their number, those whose intervals all cover the true speed-ups, and the sum of their shares of wrong
       orders.
-    - Searches without a way that is faster than eager: how many, and those that eager lost.
+    - Searches in which no way is faster than eager: their number, and those in which another way won.
     """
     counts, before = np.zeros(10), list[tuple[float, Speedup]]()
     for seed in range(runs):

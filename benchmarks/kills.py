@@ -50,7 +50,7 @@ class Kill:
 
 
 def kill(phase: str, after_seconds: float, folder: Path) -> Kill:
-    """Starts an app, kills it `after_seconds` after its worker began the phase, and watches what still runs."""
+    """Starts an app, kills it `after_seconds` after its worker began `phase`, and watches what still runs."""
     marker = f"KILLED_IN={folder}"
     importing = phase == "import"
     iterations = 10 if phase == "check" else 10_000
@@ -91,7 +91,10 @@ def kill(phase: str, after_seconds: float, folder: Path) -> Kill:
 
 
 def table(kills: Sequence[Kill]) -> str:
-    """Returns a table with a row for each kill. `PATIENCE_SECONDS` is given for a process that did not end."""
+    """Returns a table with a row for each kill.
+
+    For a process that did not end, it gives `PATIENCE_SECONDS`, after which the benchmark stopped to wait.
+    """
     header = [
         "its worker had begun to",
         "killed after",

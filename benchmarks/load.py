@@ -45,7 +45,7 @@ FULL = "The queue is full"
 
 @dataclass(frozen=True)
 class Server:
-    """The page, served by a process of its own, with its own folders."""
+    """A running server of the page: its address, process, data folder, and the request body that asks for a run."""
 
     address: str
     pid: int
@@ -64,11 +64,11 @@ class Server:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def processes(self) -> int:
-        """Returns the number of processes: the server and all processes that it has started."""
+        """Returns the number of processes that run: the server, and all processes that it has started."""
         return len(processes_with(f"WORTH_COMPILING_DATA={self.folder}"))
 
     def temporary_files(self) -> int:
-        """Returns how many files the workers left behind. gradio's uploads, kept for a day, are in another folder."""
+        """Returns how many temporary folders of workers exist. gradio keeps its uploads elsewhere, for a day."""
         return len(list((self.folder / "temp").glob("worth-compiling-*")))
 
     def page_seconds(self) -> float:
@@ -78,7 +78,7 @@ class Server:
         return time.perf_counter() - started
 
     def run(self) -> str:
-        """Makes a run for one visitor through the API. Returns 'result', 'full', or a text about any other outcome."""
+        """Makes a run for one visitor through the API. Returns 'result', 'full' (a full queue), or any other answer."""
         endpoint = f"{self.address}gradio_api/call/benchmark"
         try:
             request = urllib.request.Request(endpoint, self.body, {"Content-Type": "application/json"})
@@ -94,7 +94,10 @@ class Server:
 
 
 def serve() -> None:
-    """The server's process: prints its address and the body of a request for a run, then waits to be ended."""
+    """Runs as the server's process until it is ended.
+
+    First it prints the address, and what to post to it for a run, as a line of JSON.
+    """
     from demo.runs.runner import Runner
     from demo.ui import api
     from demo.ui.page import Page, launch
@@ -113,7 +116,7 @@ def serve() -> None:
 
 @contextlib.contextmanager
 def served(queue: int) -> Iterator[Server]:
-    """Yields a server that runs during the `with` block."""
+    """Yields a server that runs during the `with` block. `queue`: the most runs in its queue."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "temp").mkdir()
@@ -136,10 +139,10 @@ def served(queue: int) -> Iterator[Server]:
 
 
 def crowd(server: Server, visitors: int) -> tuple[list[str], int, list[float]]:
-    """Makes all visitors ask for a run at once. Those who find the queue full ask again each second.
+    """Makes all visitors ask for a run at once. Visitors who find the queue full ask again each second.
 
-    Returns the first answer to each visitor, how many visitors got a result in the end, and the seconds that the page
-    took to answer meanwhile.
+    Returns the first answer to each visitor, how many visitors got a result in the end, and how many seconds each fetch
+    of the page took meanwhile.
     """
     answers: list[str] = []
     last_answers: list[str] = []
@@ -171,7 +174,7 @@ def crowd(server: Server, visitors: int) -> tuple[list[str], int, list[float]]:
 
 
 def final_count(count: Callable[[], int], most: int) -> int:
-    """Returns the value of `count()` as soon as it is at most `most`, or else after 15 seconds."""
+    """Returns the value of `count()` as soon as it is at most `most`, or its value after 15 seconds."""
     deadline = time.monotonic() + 15.0
     while (number := count()) > most and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -179,7 +182,11 @@ def final_count(count: Callable[[], int], most: int) -> int:
 
 
 def measure(visitors: int, queue: int, runs: int) -> tuple[list[list[str]], list[str]]:
-    """Returns the rows of the table, and sentences about what went wrong."""
+    """Makes the whole benchmark. Returns the rows of its table, and sentences about what was not as wanted.
+
+    `visitors`: how many ask at once. `queue`: the most runs in the server's queue. `runs`: how many runs then follow
+    one after another.
+    """
     with served(queue) as server:
         server.run()
         answers, served_at_last, pages = crowd(server, visitors)

@@ -18,7 +18,10 @@ while os.getppid() == parent:
 
 @contextlib.contextmanager
 def busy_neighbours(count: int = 1, rest_seconds: float = 0.5) -> Iterator[None]:
-    """Keeps `count` neighbours running during a `with` block. Each computes for half a second, then rests, in turns."""
+    """Keeps `count` processes running during a `with` block. Each in turn computes for 0.5 s and then sleeps.
+
+    `rest_seconds`: how long it sleeps.
+    """
     command = [sys.executable, "-c", NEIGHBOUR, str(rest_seconds)]
     processes = [subprocess.Popen(command) for _ in range(count)]
     try:

@@ -37,7 +37,10 @@ CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") o
 
 @contextmanager
 def app(data: str) -> Iterator[str]:
-    """Yields the address of `python app.py`, which runs during the `with` block."""
+    """Yields the address of the page of `python app.py`, which runs during the `with` block.
+
+    `data`: the folder for its results.
+    """
     settings = {"GRADIO_SERVER_PORT": str(free_port()), "WORTH_COMPILING_DATA": data}
     command = [sys.executable, "app.py"]
     with subprocess.Popen(command, cwd=ROOT, env=os.environ | settings, stdout=subprocess.PIPE, text=True) as process:
@@ -47,7 +50,7 @@ def app(data: str) -> Iterator[str]:
 
 
 def browser_seconds() -> float:
-    """Returns the processor time that the browser's processes have used."""
+    """Returns the seconds of processor time that the browser's processes have used so far."""
     ticks = 0
     for process in processes_with(MARK):
         try:

@@ -44,7 +44,10 @@ def processes_with(mark: str) -> set[int]:
 
 
 def one_start(data: str) -> tuple[float, int, int]:
-    """Returns the seconds to the first answer, and the page's resident bytes then and once its worker is ready."""
+    """Starts the page. Returns the seconds to its first answer, and its resident memory in bytes then and 8 s later.
+
+    After 8 s its worker is ready.
+    """
     port = free_port()
     environment = {**os.environ, "GRADIO_SERVER_PORT": str(port), "WORTH_COMPILING_DATA": data}
     started = time.perf_counter()

@@ -51,7 +51,7 @@ class Events:
 
 
 def result(job: dict[str, Any]) -> RunResult:
-    """Returns a result in which eager and compiled are equally fast."""
+    """Returns a result for the job, with made-up times in which eager and compiled are equally fast."""
     times = Measurement((0.001,) * 40, None, (0.002, 0.001), 4, 1_000_000)
     return RunResult(
         id=job["id"],
@@ -65,7 +65,7 @@ def result(job: dict[str, Any]) -> RunResult:
 
 
 def work(events: Events, job: dict[str, Any]) -> None:
-    """Sends progress until the time of the run is over, then the result."""
+    """Sends progress until the made-up duration of the run is over, then the result."""
     seconds = (job["spec"]["iterations"] or 100) / 1000
     started = time.monotonic()
     while (elapsed := time.monotonic() - started) < seconds:

@@ -43,7 +43,11 @@ PROCESSES = 9
 
 @dataclass
 class Counted:
-    """Counts over trials: intervals that cover the true speed-up or a rerun's estimate; and their half-widths."""
+    """Counts over simulated trials: intervals that cover the true speed-up, and intervals that cover a rerun's
+    estimate.
+
+    It also keeps the half-widths of all intervals.
+    """
 
     trials: int = 0
     covered: int = 0
@@ -61,7 +65,10 @@ class Counted:
 
     @property
     def compared(self) -> float:
-        """The share of pairs of trials for which Compare's interval covers the true quotient."""
+        """The share of pairs of trials in which the interval for the quotient of two speed-ups covers its true value.
+
+        The tab Compare shows such an interval.
+        """
         pairs = zip(self.known[::2], self.known[1::2], strict=False)
         measured = [
             (first_truth / second_truth, stats.quotient(first, second))
@@ -71,7 +78,7 @@ class Counted:
 
     @property
     def searched(self) -> float:
-        """The share of searches (of `WAYS` trials each) in which all intervals cover their true speed-ups."""
+        """The share of searches in which all intervals cover their true speed-ups. A search has `WAYS` trials."""
         judged = [
             (truth, stats.compare(interval, questions=WAYS))
             for truth, interval in self.known[: len(self.known) // WAYS * WAYS]
@@ -89,7 +96,10 @@ class Counted:
 
 
 def intervals(processes: Sequence[stats.Interval], spread: float) -> Iterator[tuple[tuple[str, int], stats.Interval]]:
-    """Yields, for each number of processes and each kind of spread, the interval that would be shown."""
+    """Yields the interval that a run shows after 1, 2, ... of `processes`: ((kind of spread, number), interval).
+
+    The kinds: the spread between processes is known, as `spread`, or is the assumed one.
+    """
     for count in range(1, PROCESSES + 1):
         pool = processes[:count]
         yield (KNOWN, count), stats.rerun_ratio(pool, spread, math.inf)
@@ -97,7 +107,11 @@ def intervals(processes: Sequence[stats.Interval], spread: float) -> Iterator[tu
 
 
 def trials(machine: Machine, spread: float, count: int) -> Iterator[tuple[float, list[stats.Interval]]]:
-    """Yields for each trial the true speed-up, and the intervals of `PROCESSES` processes and of one rerun."""
+    """Yields for each trial the true speed-up, and the interval of each simulated process within itself.
+
+    The last process is the rerun. `spread`: the standard deviation of the logarithm of the processes' speed-ups.
+    `count`: the number of trials.
+    """
     for trial in range(count):
         truth = TRUTHS[trial % len(TRUTHS)]
         random = np.random.default_rng([trial, int(spread * 1000), MACHINES.index(machine)])
@@ -110,7 +124,10 @@ def trials(machine: Machine, spread: float, count: int) -> Iterator[tuple[float,
 
 
 def count_outcomes(count: int) -> Mapping[tuple[float, tuple[str, int]], Counted]:
-    """Returns the counts by spread and case, over all machines. `count`: trials for each machine and spread."""
+    """Returns the counts over all machines, by spread and by (kind of spread, number of processes).
+
+    `count`: the number of trials for each machine and spread.
+    """
     counted: dict[tuple[float, tuple[str, int]], Counted] = defaultdict(Counted)
     for spread in SPREADS:
         for machine in MACHINES:

@@ -59,7 +59,7 @@ CAPTURE, MEAN_INSIDE = (0.75, 0.92), (0.90, 0.99)
 
 @dataclass(frozen=True)
 class Place:
-    """A setting that is run again and again: a checkpoint, a protocol and a condition."""
+    """A setting that is run again and again: a checkpoint, a protocol, and how busy the machine is (`condition`)."""
 
     condition: str
     protocol: str
@@ -81,7 +81,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Judged:
-    """One run compared with all other runs of the same place."""
+    """One run compared with the other runs of the same checkpoint, protocol and condition."""
 
     speedup: Speedup
     captured: float
@@ -92,14 +92,14 @@ class Judged:
 
 
 def places() -> list[Place]:
-    """Returns the places of one round, in order."""
+    """Returns every setting of the benchmark once, in the order of a round."""
     each = [(checkpoint, protocol) for checkpoint in BUNDLED for protocol in (OURS, GUIDE)]
     each += [(checkpoint, OURS) for checkpoint in FULL_SIZE]
     return [Place(condition, protocol, checkpoint) for condition in CONDITIONS for checkpoint, protocol in each]
 
 
 def remaining(kept: Iterable[Kept]) -> list[Place]:
-    """Returns the places that are still to be run, round by round."""
+    """Returns the settings still to run, round by round. A setting is listed once for each run that it lacks."""
     runs_by_place = Counter(entry.place for entry in kept)
     counts = {OURS: RUNS, GUIDE: GUIDE_RUNS}
     return [
@@ -108,7 +108,10 @@ def remaining(kept: Iterable[Kept]) -> list[Place]:
 
 
 def read_kept(path: Path) -> list[Kept]:
-    """Returns the runs that an earlier start stored. An incomplete last line is removed from the file."""
+    """Returns the runs that an earlier start of the benchmark stored in the file; [] if there is no file.
+
+    If the last line is incomplete, it is removed from the file.
+    """
     data = path.read_bytes() if path.exists() else b""
     whole = data[: data.rfind(b"\n") + 1]
     if whole != data:
@@ -124,7 +127,10 @@ def keep(path: Path, entry: Kept) -> None:
 
 
 def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: Path) -> None:
-    """Makes the runs in `todo` and stores them. The histories, in `folder`, begin with the runs stored before."""
+    """Makes the runs in `todo`, and adds each to the file `path` and to `kept`.
+
+    The histories with which the runs are pooled are made in `folder`. They begin with the runs in `kept`.
+    """
     histories = {
         (condition, protocol): History(folder / f"{number}-{protocol}.sqlite3")
         for number, condition in enumerate(CONDITIONS)
@@ -153,7 +159,10 @@ def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: P
 
 
 def judge_anew(kept: Iterable[Kept]) -> list[Kept]:
-    """Returns the runs with the spread of each computed again, from the runs before it in its history."""
+    """Returns the runs, with the spread between processes of each computed again by the present code.
+
+    It is computed from the runs before it in the same history.
+    """
     histories: dict[tuple[str, str], list[StoredRun]] = {}
     judged = []
     for entry in kept:
@@ -173,7 +182,10 @@ def _run(runner: Runner, spec: RunSpec) -> RunResult:
 
 
 def judge(speedups: Sequence[Speedup]) -> list[Judged]:
-    """Compares each run with the other runs of the same checkpoint and condition. Needs at least two runs."""
+    """Compares each of the runs, given by its speed-up, with all others. Needs at least two runs.
+
+    They are runs of the same checkpoint, protocol and condition.
+    """
     mean = stats.geometric_mean([speedup.within.ratio for speedup in speedups])
 
     def share(interval: stats.Interval, own: int) -> float:
@@ -192,9 +204,12 @@ def speedups_of(runs: Iterable[RunResult]) -> list[Speedup]:
 
 
 def shares(judged: Sequence[Judged]) -> list[str]:
-    """Returns half-width, capture, capture by the interval within one process, and how often the mean is inside.
+    """Returns four figures as text, averaged over the runs:
 
-    The four are texts; the module's docstring says what capture is.
+    1. the half-width of the interval (median)
+    2. the share of other runs whose estimate the interval contains (capture)
+    3. the same share for the interval within one process
+    4. how often the interval contains the mean of all runs
     """
     return [
         f"±{statistics.median(judged_run.speedup.half_width for judged_run in judged):.1%}",
@@ -254,7 +269,7 @@ def _row(checkpoint: str, protocol: str, runs: Sequence[RunResult], speedups: Se
 
 
 def all_judged(kept: Sequence[Kept], condition: str) -> list[Judged]:
-    """Compares each run that this project's protocol timed with the other runs of the same checkpoint and condition."""
+    """Compares each run by this project's protocol with the other runs of the same checkpoint, in one condition."""
     judged: list[Judged] = []
     for place in dict.fromkeys(entry.place for entry in kept):
         speedups = speedups_of(entry.result for entry in kept if entry.place == place)
@@ -264,7 +279,7 @@ def all_judged(kept: Sequence[Kept], condition: str) -> list[Judged]:
 
 
 def by_basis(kept: Sequence[Kept]) -> str:
-    """Returns a table of how well the intervals hold, by the basis of their spread, such as 'assumed'."""
+    """Returns a table of how well the intervals hold, by how the spread between processes is known ('assumed' ...)."""
     rows = []
     for condition in CONDITIONS:
         judged = all_judged(kept, condition)
@@ -275,7 +290,10 @@ def by_basis(kept: Sequence[Kept]) -> str:
 
 
 def foreign_load(kept: Iterable[Kept], condition: str) -> str:
-    """Returns the share of all cores that other processes used during the timing: the median over the runs' means."""
+    """Returns the share of all cores that other processes used while runs of this condition were timed, as text.
+
+    It is the median over the runs, each with its mean share.
+    """
     means = [
         statistics.fmean(shares)
         for entry in kept
@@ -307,7 +325,7 @@ def text_of(kept: Sequence[Kept]) -> str:
 
 
 def outside(kept: Sequence[Kept]) -> list[str]:
-    """Returns the aims that were missed, as sentences."""
+    """Returns a sentence for each figure that is outside the range that this benchmark asks for; [] if none is."""
     missed = []
     for condition in CONDITIONS:
         judged = all_judged(kept, condition)

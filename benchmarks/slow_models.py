@@ -40,7 +40,7 @@ BEYOND = 0.08
 
 
 def run(checkpoint: str, number: int, folder: Path) -> RunResult:
-    """Makes one run and returns its result, or returns the result that an earlier start stored."""
+    """Makes run `number` of the checkpoint and returns its result; an earlier start's result if `folder` has it."""
     kept = folder / f"{checkpoint.split('/')[-1]}-{number}.json"
     if not kept.exists():
         command = [sys.executable, "-m", "demo", "run", "--checkpoint", checkpoint, "--weights", "random", "--json"]
@@ -56,7 +56,7 @@ def contradicts(verdict: Verdict, mean: float) -> bool:
 
 
 def verdicts_of(runs: list[RunResult]) -> tuple[float, list[Verdict], list[Verdict]]:
-    """Returns the mean of the runs, each run's verdict by itself, and its verdict pooled with the earlier runs."""
+    """Returns the mean speed-up of the runs, each run's verdict by itself, and its verdict with the earlier runs."""
     alone = [dataclasses.replace(run, earlier=()).speedup for run in runs]
     together = [run.speedup for run in runs]
     assert None not in alone and None not in together, "a run has no figure"

@@ -23,7 +23,10 @@ RUNS = 3
 
 
 def run(checkpoint: str, neighbours: int) -> RunResult:
-    """Makes one run without a history, so that its speed-up is not pooled with others."""
+    """Makes one run while `neighbours` processes keep a core busy each.
+
+    It has no history, so that its speed-up is not pooled with other runs.
+    """
     with contextlib.closing(Runner(None)) as runner, busy_neighbours(neighbours, rest_seconds=0.0):
         *_, result = runner.run(catalog.make_spec(checkpoint, threads=usable_cores()), PICTURE)
     if not isinstance(result, RunResult) or result.speedup is None:

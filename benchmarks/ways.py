@@ -40,7 +40,7 @@ HEADER = ["checkpoint", "way", "first call, from nothing", "first call, next pro
 
 
 def cells(stored: Sequence[RunResult], machine: HostInfo, fresh: bool) -> dict[tuple[str, str], GridRun]:
-    """Returns the cell (run) of each checkpoint and way, by (checkpoint, way)."""
+    """Returns the runs to make or stored already, by (checkpoint, way). `fresh`: whether to use no stored results."""
     bundled = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
     places = [(checkpoint, way) for checkpoint in (*bundled, *FULL_SIZE) for way in WAYS]
     specs = [
@@ -67,7 +67,10 @@ def row(place: tuple[str, str], cell: GridRun) -> list[str]:
 
 
 def in_short(grid: dict[tuple[str, str], GridRun]) -> str:
-    """Returns a row for each checkpoint: for each way, the first call with an empty cache, and the speed-up."""
+    """Returns a table with a row for each checkpoint and a column for each way to compile.
+
+    A cell has the time of the first call with an empty compile cache, and the speed-up.
+    """
     rows = []
     for checkpoint in dict.fromkeys(checkpoint for checkpoint, _ in grid):
         rows.append([checkpoint])
@@ -83,14 +86,17 @@ def _cost_and_gain(result: RunResult | None) -> str:
 
 
 def probe(grid: dict[tuple[str, str], GridRun]) -> str:
-    """Returns how long inductor's instruction probe took, '15 s'. The times of first calls do not include it."""
+    """Returns how long inductor's test for vector instructions took, '15 s', or 'an unknown time'.
+
+    The times of first calls do not include it.
+    """
     compiled = [cell.result.compilation for cell in grid.values() if cell.result and cell.result.compilation]
     seconds = [took for cost in compiled if (took := cost.instruction_probe.built_seconds) is not None]
     return fmt.duration(seconds[0]) if seconds else "an unknown time"
 
 
 def outside(grid: dict[tuple[str, str], GridRun]) -> list[str]:
-    """Returns a sentence for each measured value of the grid that misses its aim."""
+    """Returns a sentence for each measured value that is worse than the limits of this benchmark; [] if none is."""
     missed = []
     for (checkpoint, way), cell in grid.items():
         compiled = cell.result.compilation if cell.result else None

@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def files() -> dict[Path, str]:
-    """Returns the text of every file by its path."""
+    """Returns the text of every file to write, by its path."""
     contents: dict[Path, str] = {}
     configs = {**_classifiers(), **_segmenters(), **_detectors(), **_writers()}
     for checkpoint in catalog.CHECKPOINTS:
@@ -347,7 +347,11 @@ def _config_values(config: Any, architecture: str) -> dict[str, Any]:
 
 
 def _own(values: Mapping[str, Any], general: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a config's own values, without those that every transformers config has, such as `output_attentions`."""
+    """Returns the entries of a config without those that every transformers config has with the same value.
+
+    `general`: the entries of a plain PreTrainedConfig. Entries that the library derives itself (`DERIVED`) are left
+    out, too.
+    """
     own: dict[str, Any] = {}
     for key, value in values.items():
         if key in DERIVED or (key in general and general[key] == value):

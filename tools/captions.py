@@ -33,7 +33,7 @@ FEWEST, MOST = 3, 5  # shapes of one description
 
 @dataclass(frozen=True)
 class Thing:
-    """A shape as its sentence describes it. `place` is one of PLACES, or a relation to an earlier shape."""
+    """A shape as a sentence describes it. `place` is one of PLACES, or says where it lies from an earlier shape."""
 
     size: str
     colour: str
@@ -56,13 +56,16 @@ class Description:
 
     @property
     def text(self) -> str:
-        """A paragraph that ends with a line break. After each sentence come the questions about it, with answers."""
+        """The description as one paragraph that ends with a line break.
+
+        Each sentence is followed by the questions about its shape, with their answers.
+        """
         parts = zip(self.sentences, self.talk, strict=True)
         return " ".join(text for sentence, talk in parts for text in (sentence, *itertools.chain(*talk))) + "\n"
 
 
 def describe(seed: int) -> Description:
-    """Returns the description for this seed."""
+    """Returns a random description of a scene, the same one for the same seed."""
     rng = random.Random(seed)
     count = rng.randint(FEWEST, MOST)
     cells = rng.sample(range(len(CELLS)), count)
@@ -85,7 +88,10 @@ def ask(thing: Thing, kind: str) -> tuple[str, str]:
 
 
 def _relation(cell: int, other_cell: int) -> str | None:
-    """Returns where one cell is, seen from another cell of the same row or column; None if they share neither."""
+    """Returns where `cell` lies, seen from `other_cell`, such as "left of"; None if they share no row and no column.
+
+    Cells are numbered from 0 to 8, row by row, in a grid of 3 by 3.
+    """
     (row, column), (other_row, other_column) = divmod(cell, 3), divmod(other_cell, 3)
     if row == other_row:
         return "left of" if column < other_column else "right of"

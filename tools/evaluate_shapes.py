@@ -39,7 +39,10 @@ class Detection:
 
 @dataclass(frozen=True)
 class Boxes:
-    """The boxes that a detector found in one scene: n labels, (n, 4) places in pixels, n scores."""
+    """The boxes that a detector found in one scene: n labels, n scores, and (n, 4) places in pixels.
+
+    A place is (x0, y0, x1, y1).
+    """
 
     labels: list[str]
     places: np.ndarray
@@ -64,7 +67,10 @@ def top1_accuracy(folder: Path, scenes: Iterable[Scene]) -> float:
 
 
 def mean_iou(folder: Path, scenes: Iterable[Scene]) -> float:
-    """Returns the mean intersection over union over all classes and the background, each taken over all scenes."""
+    """Returns the mean intersection over union (IoU) of a segmentation model over all classes, the background included.
+
+    The IoU of a class is over the pixels of all scenes together.
+    """
     model = AutoModelForSemanticSegmentation.from_pretrained(folder).eval()
     processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
     classes = len(SHAPES) + 1
@@ -98,7 +104,10 @@ def find_boxes(model: Any, processor: Any, scene: Scene) -> Boxes:
 
 
 def detection(pairs: list[tuple[Scene, Boxes]], threshold: float) -> Detection:
-    """Returns the figures of the boxes whose score is over the threshold."""
+    """Returns recall and false boxes of a detector over all scenes, counting only boxes with a score over `threshold`.
+
+    `pairs`: each scene with the boxes that the detector found in it.
+    """
     shapes = hits = false = 0
     for scene, boxes in pairs:
         matches, kept = count_found(scene, boxes, threshold), int((boxes.scores > threshold).sum())
@@ -107,7 +116,11 @@ def detection(pairs: list[tuple[Scene, Boxes]], threshold: float) -> Detection:
 
 
 def count_found(scene: Scene, boxes: Boxes, threshold: float) -> int:
-    """Returns how many shapes are found. In order of score, each box takes the best free shape with its label."""
+    """Returns how many shapes of the scene the boxes with a score over `threshold` find.
+
+    The boxes are taken in order of score. A box finds, of the shapes with its label that no earlier box found, the one
+    with the largest overlap, if this overlap is at least `MIN_IOU`.
+    """
     free = list(scene.objects)
     for index in np.argsort(-boxes.scores):
         label, place = boxes.labels[index], boxes.places[index]

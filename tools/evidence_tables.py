@@ -39,7 +39,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Book:
-    """All records so far, each a line of compressed JSON. A kill loses at most the last line."""
+    """All records of the evidence so far, in a file in which each record is a line of compressed JSON.
+
+    If the program is killed, at most the last line is lost.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -78,7 +81,7 @@ def result_of(record: dict[str, Any]) -> RunResult:
 
 
 def row(record: dict[str, Any]) -> dict[str, Any]:
-    """Returns a cell as a line of cells.csv: the columns of an export, then the profiler's figures."""
+    """Returns the line of cells.csv for a record: the columns of an export, then the profiler's figures."""
     result = result_of(record)
     line = {"step": record["step"], **export.row(result)}
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):
@@ -104,7 +107,10 @@ def write_tables(folder: Path, book: Book, commit: str | None) -> None:
 
 
 def _tables(book: Book) -> list[RunResult]:
-    """Returns the measured cells of the guide's table, in all modes and formats, each pooled over its processes."""
+    """Returns the results of the vision models, in all modes and number formats.
+
+    Runs with the same settings are pooled into one result.
+    """
     pooled: dict[RunSpec, RunResult] = {}
     for record in [entry for step in ("table", "processes", "formats", "autotune") for entry in book.of(step)]:
         result = result_of(record)
@@ -133,7 +139,7 @@ def summary(book: Book, commit: str | None) -> str:
 
 
 def _machine(book: Book, commit: str | None) -> list[str]:
-    """Returns a list with one line about the machine; [] before the step `machine`."""
+    """Returns one line about the machine, in a list; [] if the step 'machine' has not been measured yet."""
     names = "device_name driver cuda compute_capability torch transformers triton cpu platform".split()
     lines = []
     for record in book.of("machine"):
@@ -149,7 +155,10 @@ def _cells_table(records: Sequence[dict[str, Any]]) -> str:
 
 
 def _text(book: Book) -> str:
-    """Returns a table of the text models: times of a token, of the first token and of the whole answer."""
+    """Returns a table of the text models as Markdown; '' without any.
+
+    Its times are those of a token, of the first token and of the whole answer.
+    """
     records = book.of("text")
     return f"## Text generation, batch 1\n\n{_text_table(records)}" if records else ""
 
@@ -173,9 +182,9 @@ def _text_table(records: Sequence[dict[str, Any]]) -> str:
 
 
 def _by_batch_and_mode(book: Book) -> list[tuple[tuple[int, str], list[RunResult]]]:
-    """Returns groups of results with the same batch size and mode, as ((batch size, mode), results).
+    """Returns the results in groups with the same batch size and mode: ((batch size, mode), results).
 
-    A number format other than float32 is part of the mode.
+    The text of a mode also names the number format, unless it is float32.
     """
     groups: dict[tuple[int, str], list[RunResult]] = {}
     for result in _tables(book):
@@ -189,7 +198,10 @@ def _by_batch_and_mode(book: Book) -> list[tuple[tuple[int, str], list[RunResult
 
 
 def short_table(book: Book, commit: str | None, rows: str) -> str:
-    """Returns the speed-ups by checkpoint and mode, with their means. `rows`: name of the file with all rows."""
+    """Returns a page in Markdown with the speed-ups by checkpoint and mode, and their means.
+
+    `rows`: the name of the CSV file that has all rows, for a link.
+    """
     texts, groups = book.of("text"), dict(_by_batch_and_mode(book))
     modes = list(dict.fromkeys(mode for _, mode in groups))
     cells: dict[tuple[int, str], dict[str, str]] = {}
@@ -229,9 +241,9 @@ def raw_times(rows: str) -> str:
 
 
 def publish(folder: Path, root: Path = ROOT) -> list[Path]:
-    """Writes both tables and the raw times below `root`, and returns their paths.
+    """Writes the table of all rows, the short table and the raw times below `root`. Returns the paths of these files.
 
-    Raises BadInput unless all results are from one GPU.
+    `folder`: the folder with the evidence. Raises BadInput unless all results are from one GPU.
     """
     path = folder / "cells.jsonl.gz"
     if not path.exists():

@@ -53,7 +53,10 @@ DEVICE_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Group:
-    """The cells of one process: runs that differ only in their mode. `round` distinguishes repetitions."""
+    """The cells (runs) that one process measures. They differ only in their mode.
+
+    `round`: 0, or the number of the repetition if the same cells are measured again.
+    """
 
     step: str
     specs: tuple[RunSpec, ...]
@@ -69,7 +72,7 @@ class Group:
 
     @property
     def alone(self) -> bool:
-        """Whether the group's only cell compiles during its turn, as in any other run."""
+        """Whether the group has one cell, which compiles while no other group is on the GPU, as in any other run."""
         spec = self.specs[0]
         return spec.mode.startswith("max-autotune") or spec.task == TEXT_GENERATION
 
@@ -81,7 +84,7 @@ class Group:
 
 
 class _NotYet(BaseException):
-    """Raised where compiled code would be called for the first time, to stop after the compile.
+    """Raised in place of the first call of compiled code, so that only the compile is done.
 
     It is not an Exception, so that no handler in between takes it for a failure.
     """
@@ -97,7 +100,10 @@ def worker_job(spec: RunSpec, image: Path) -> WorkerJob:
 
 
 class Alone(Run):
-    """A run that compiles during its turn. The first call of a new process, which takes 20 s, is not timed."""
+    """A run that compiles while no other group is on the GPU.
+
+    It does not time the first call of a new process with a filled cache, which would take 20 s.
+    """
 
     def compile_again(self) -> None:
         pass
@@ -114,7 +120,7 @@ class ModeRun(Run):
         """The times that the group has measured for this mode."""
 
     def attempt(self, *steps: Callable[[], Any]) -> None:
-        """Calls `steps`, unless the run has failed. An exception becomes the run's failure."""
+        """Calls each of `steps`, unless the run has failed. An exception of a step becomes the failure of the run."""
         try:
             for step in steps if self.result.status == "ok" else ():
                 step()
@@ -124,7 +130,7 @@ class ModeRun(Run):
             self.set_fields(status=status, failure=failure)
 
     def load(self) -> None:
-        """Makes random weights on the device, because copying a large model to it would take longer."""
+        """Loads the model. Random weights are made on the GPU: copying a large model to it would take longer."""
         make = models._model
 
         def on_device(spec: RunSpec, *rest: Any) -> Any:
@@ -144,7 +150,7 @@ class ModeRun(Run):
         self._counted = copy.deepcopy(dict(dynamo.counters)), dynamo.get_compilation_metrics()
 
     def recall_counts(self) -> None:
-        """Sets torch's counters to those of this run's compile, because the next mode's compile has cleared them."""
+        """Sets torch's counters to their values after this run's compile. The next mode's compile has cleared them."""
         counters, metrics = self._counted
         dynamo.counters.clear()
         dynamo.counters.update(counters)
@@ -154,7 +160,10 @@ class ModeRun(Run):
             logging.getLogger(name).handlers = [self.log._breaks]
 
     def compile_in_process(self, cached: set[str]) -> Variant:
-        """Warms up the code compiled ahead. Its compile has no cost: other groups compiled at the same time."""
+        """Warms up the code that was compiled before.
+
+        The time of its compile is not reported, because other groups compiled at the same time.
+        """
         self.recall_counts()
         call = self.workload.call(self.ahead)
         min_calls = timing.min_warmup_calls(self.spec, self.workload.device)
@@ -179,13 +188,16 @@ class ModeRun(Run):
             super().check()
 
     def explain(self) -> None:
-        """Profiles eager and compiled. The roofline's rates are the machine's: step 'machine' measures them."""
+        """Profiles eager and compiled, but does not measure the machine's rates for the roofline.
+
+        The step 'machine' measures these once for all runs.
+        """
         with mock.patch.object(profiling, "roofline", lambda *_: None):
             super().explain()
 
 
 class Modes:
-    """A group in its own process: one model, one eager, and a run for each mode."""
+    """A group in its own process: one model whose eager calls are timed once for all modes, and a run for each mode."""
 
     def __init__(self, group: Group, image: Path) -> None:
         self.cells = [ModeRun(spec, image) for spec in group.specs]
@@ -195,7 +207,10 @@ class Modes:
         return [cell for cell in self.cells if cell.result.status == "ok"]
 
     def for_all(self, step: Callable[[], Any]) -> ModeRun:
-        """Does a step that is the same for all modes in one run, and returns this run. If it fails, all modes fail."""
+        """Does a step that is the same for all modes, in the first run that has not failed. Returns this run.
+
+        If the step fails, the runs of all modes fail.
+        """
         leader = self.good[0]
         leader.attempt(step)
         for cell in self.good if leader.result.status != "ok" else ():
@@ -203,7 +218,10 @@ class Modes:
         return leader
 
     def get_ready(self) -> None:
-        """Calls eager once, as a run does, because models keep some tensors from their first call. Then compiles."""
+        """Loads the model, calls eager once, and compiles every mode up to the first call of the compiled code.
+
+        It calls eager first, as a run does, because models keep some tensors from their first call.
+        """
         first, *others = self.cells
 
         def load() -> None:
@@ -232,7 +250,7 @@ class Modes:
         return other
 
     def measure(self) -> list[RunResult]:
-        """Warms up, times and examines. Returns a result for each mode, also for failed ones."""
+        """Warms up, times and examines all modes. Returns a result for each mode, also for those that failed."""
         warmed: list[Variant] = []
         with torch.no_grad():
             if self.good:
@@ -282,8 +300,10 @@ def time_modes(
 ) -> list[timing.Samples]:
     """Times one eager and several compiled models in blocks. Returns the samples of each compiled model.
 
-    - A block is `half` calls of eager, then of each model, of each model in reverse order, and of eager: E D R R D E.
-    - For each model this is a block as in `demo.backend.timing`. The eager and control calls are the same for all.
+    - A block is `half` calls of eager, then of each compiled model, then of each compiled model in reverse order, then
+      of eager again. For the modes default (D) and reduce-overhead (R) this is E D R R D E.
+    - For each compiled model this is a block as in `demo.backend.timing`. All models share the calls of eager and its
+      control.
     - The first calls after a switch of model do not count. `PLAN` says when the timing ends, for all models at once.
     """
     shared = timing.Samples(half)

@@ -90,7 +90,7 @@ MIN_WAVE_SECONDS = 30.0
 
 
 class TimeUp(BaseException):
-    """Raised when the time of this call is over, or it was asked to end.
+    """Raised when the time of this start of the program (--minutes) is over, or when it gets SIGTERM.
 
     It is not an Exception, so that no handler takes it for a failure.
     """
@@ -100,7 +100,10 @@ class TimeUp(BaseException):
 
 
 def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Group]]:
-    """Returns the groups of each step except 'machine'. The step 'tests' has none."""
+    """Returns, for each step except 'machine', the groups of runs that it measures; [] for 'tests'.
+
+    `quick`: whether to measure on the CPU, with fewer runs.
+    """
     spec = functools.partial(_spec, quick=quick)
 
     def group(step: str, id: str, batch: int = 1, round: int = 0, **more: Any) -> Group:
@@ -128,9 +131,9 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Group]]:
 
 
 def longest_first(groups: Sequence[Group]) -> list[Group]:
-    """Puts the groups of `LONGEST` first, at every batch size.
+    """Returns the groups with those first that compile longest, which `LONGEST` names.
 
-    The reason: a wave of parallel compiles ends only when its longest compile ends.
+    The reason: groups that compile in parallel are all ready only when the longest compile has ended.
     """
 
     def place(group: Group) -> int:
@@ -160,10 +163,11 @@ def _spec(checkpoint: str, batch: int, mode: str, quick: bool, **more: Any) -> R
 
 
 def _probe(answer: str) -> subprocess.CompletedProcess[str]:
-    """Evaluates a Python expression in a child process, which prints the value as JSON in its last line.
+    """Evaluates the Python expression `answer` in a child process, which prints the value as JSON in its last line.
 
-    The expression opens CUDA or NVML, which each forked process has to open itself. The child also asks CUDA whether
-    there is a GPU: NVML accepts a driver that is too old for this torch.
+    A child process does it because the expression opens CUDA or NVML, which a process cannot use if its parent opened
+    it before the fork. The child also asks CUDA whether there is a GPU: NVML accepts a driver that is too old for this
+    torch.
     """
     code = (
         "import json, torch; from demo.core import codec; from demo.backend import machine_probe, profiling; "
@@ -184,7 +188,10 @@ def gpu_problem() -> str:
 
 
 def look_at_machine(device: str) -> dict[str, Any]:
-    """Returns the machine's facts, and the rates of a roofline in float32 or the problem in measuring them."""
+    """Returns the machine's facts, with the rates of a roofline in float32: operations and copied bytes per second.
+
+    If they cannot be measured, the facts have the reason as 'problem'.
+    """
     place = f"torch.device({device!r})"
     rates = f"profiling.matrix_rate({place}, torch.float32), profiling.copy_rate({place})"
     process = _probe(f"[machine_probe.environment({place}), {rates}]")
@@ -196,9 +203,10 @@ def look_at_machine(device: str) -> dict[str, Any]:
 
 
 def run_tests(book: Book, noise: Path) -> None:
-    """Runs the functions of tests/gpu that are not in the book yet, one after another in one process.
+    """Calls the functions of tests/gpu that have no record in the book yet, one after another in one child process.
 
-    Each function gives a record of its own, so that the next call continues after the last record. None uses a fixture.
+    Each function gives a record of its own, so that a later start continues after the last record. `noise`: the file
+    for what the child prints as errors.
     """
     recorded = {record["test"] for record in book.of("tests")}
     code = f"from tools import gpu_evidence; gpu_evidence.call_tests({recorded!r}, {os.getpid()})"
@@ -218,9 +226,10 @@ def run_tests(book: Book, noise: Path) -> None:
 
 
 def call_tests(recorded: set[str], parent: int) -> None:
-    """Runs each test that is not in `recorded`, and prints a line of JSON for it.
+    """Calls each function of tests/gpu that is not in `recorded`, and prints a line of JSON for it.
 
-    The tests are loaded by their path, because an installed package may also have the name `tests`.
+    The functions are loaded by the path of their file, because an installed package may also have the name `tests`.
+    `parent`: the id of the process with which this one ends.
     """
     end_with(parent)
     spec = importlib.util.spec_from_file_location("test_on_a_gpu", ROOT / "tests" / "gpu" / "test_on_a_gpu.py")
@@ -292,7 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _end_after(seconds: float) -> None:
-    """Raises TimeUp once in this thread: after `seconds`, or at SIGTERM."""
+    """Makes this thread raise TimeUp once: after `seconds`, or at SIGTERM."""
 
     def end(*_: Any) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -305,7 +314,10 @@ def _end_after(seconds: float) -> None:
 
 
 def _measure(groups: Sequence[Group], book: Book, folder: Path, left: Callable[[], float]) -> Iterator[dict[str, Any]]:
-    """Measures the groups that have a cell that is not in the book. Yields each record after adding it to the book."""
+    """Measures the groups whose runs are not all in the book, and yields each new record after adding it to the book.
+
+    `left`: returns how many seconds the program has left. Raises TimeUp if they are too few for the next groups.
+    """
     pending = [group for group in groups if not all(group.key(spec) in book.records for spec in group.specs)]
     size = 1 if any(group.alone for group in pending) else max(1, usable_cores())
     waves = [pending[first : first + size] for first in range(0, len(pending), size)]
@@ -331,14 +343,17 @@ def _measure(groups: Sequence[Group], book: Book, folder: Path, left: Callable[[
 
 
 def unpack_cache(archive: Path) -> None:
-    """Fills the compile cache from the archive of an earlier call, unless this machine still has the cache."""
+    """Fills the compile cache from the archive that an earlier start wrote, unless this machine still has the cache."""
     if archive.exists() and not CACHE.exists() and os.environ.get("TORCHINDUCTOR_CACHE_DIR") == str(CACHE):
         with contextlib.suppress(tarfile.TarError, OSError), tarfile.open(archive) as packed:  # a torn one is no loss
             packed.extractall(CACHE, filter="data")
 
 
 def pack_cache(archive: Path) -> None:
-    """Packs the compile cache for the next call, uncompressed: kernels hardly shrink, and time is short."""
+    """Packs the compile cache into an archive for the next start.
+
+    It is not compressed: kernels hardly shrink, and time is short.
+    """
     if CACHE.exists() and os.environ.get("TORCHINDUCTOR_CACHE_DIR") == str(CACHE):
         with replacing(archive) as draft, tarfile.open(fileobj=draft, mode="w") as packed:
             packed.add(CACHE, arcname=".", filter=lambda file: None if file.name.endswith(".lock") else file)

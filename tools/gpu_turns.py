@@ -20,7 +20,10 @@ from torch.utils._filelock import FileLock
 
 
 def alone(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a version of `work` that runs in a turn of its own on the GPU. Its kernels have ended when it returns."""
+    """Returns a function that calls `work` while no other process of the wave uses the GPU.
+
+    It returns only when the GPU kernels of `work` have ended.
+    """
     lock = _lock(cache_dir())
 
     def in_turn(*values: Any, **named: Any) -> Any:
@@ -37,9 +40,9 @@ def alone(work: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def _lock(folder: str) -> FileLock:
-    """Returns the lock of this process, always the same object.
+    """Returns the lock by which processes take turns on the GPU: one object for the whole process.
 
-    So compiled code may time kernels at its first call, within its own turn.
+    So code that already holds the lock, such as a compiled call that times kernels, can take it once more.
     """
     Path(folder).mkdir(parents=True, exist_ok=True)
     return FileLock(Path(folder) / "gpu_turns.lock")
@@ -47,7 +50,10 @@ def _lock(folder: str) -> FileLock:
 
 @contextlib.contextmanager
 def turns(device: torch.device) -> Iterator[None]:
-    """Makes this process take turns on a GPU with others during the `with` block. On a CPU it does nothing."""
+    """During the `with` block, lets the GPU work of a compile wait while another process uses the GPU.
+
+    On a CPU it does nothing.
+    """
     if device.type != "cuda":
         yield
         return

@@ -42,7 +42,10 @@ DIE_WITH_PARENT = 1
 
 
 def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:
-    """The whole work of a forked process: it gets ready, waits for its turn, measures and sends the results."""
+    """Does all the work of a group's forked process: compiles, waits for its turn, measures and sends the results.
+
+    `up` and `down`: the pipes to and from the main process. `noise`: the file for all that the process prints.
+    """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()
     log = os.open(noise, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -83,8 +86,8 @@ def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:
 def _sent(result: RunResult, started: float, waiting: int) -> dict[str, Any]:
     """Returns the result as a dict of JSON values.
 
-    If groups wait for their turn, a caveat about other processes on the GPU says how many: they hold memory, but
-    compute nothing.
+    `started`: when the turn began, by the monotonic clock. `waiting`: how many groups of this program waited for their
+    turn. They hold memory, but compute nothing, and the caveat about other processes on the GPU says so.
     """
     if waiting:
         groups = f"Up to {waiting} of them were processes of this script that waited for their turn."
@@ -125,7 +128,7 @@ class Child:
         self.answer: dict[str, Any] | None = None
 
     def listen(self) -> None:
-        """Reads what the process has sent. Call it when `reading` has data."""
+        """Reads what the process has sent. Call it when the pipe `reading` has data."""
         said = os.read(self.reading, 1 << 20)
         if not said:
             self.ended = True
@@ -139,12 +142,12 @@ class Child:
                 self.answer, self.ended = message, True
 
     def go(self, waiting: int) -> None:
-        """Tells the process that its turn begins. `waiting`: how many groups wait at that time."""
+        """Tells the process that its turn begins. `waiting`: how many other groups still wait for their turn."""
         with contextlib.suppress(OSError):
             os.write(self._writing, bytes([min(waiting, 255)]))
 
     def stop(self, seconds: float) -> None:
-        """Stops waiting for the process, because it has exceeded its limit of `seconds`."""
+        """Records that the process has exceeded its limit of `seconds`. It is then no longer waited for."""
         self.answer, self.ended = self.answer or {"timed_out": seconds}, True
 
     def close(self) -> None:
@@ -163,11 +166,12 @@ class Child:
 def run_wave(
     groups: Sequence[Group], image: Path, noise: Path, left: Callable[[], float] = lambda: float("inf")
 ) -> Iterator[dict[str, Any]]:
-    """Compiles the groups in parallel, times those that are ready one after another, and yields a record of each cell.
+    """Compiles the groups in parallel, times those that are ready one after another, and yields a record of each run.
 
-    `left`: returns how many seconds of this call are left. Compiling ahead leaves enough of them for the turns. A group
-    that is not ready in time is stopped. If the reason was the time of this call, it yields nothing for the group,
-    which is tried again later.
+    - `left`: returns how many seconds the program has left. The compiles end early enough for the timing of all groups.
+    - A group that is not ready in `READY_SECONDS` is stopped, and its records say so.
+    - If the program's own time ends the compiles earlier, nothing is yielded for such a group. A later start tries it
+      again.
     """
     children = [Child(group, image, noise) for group in groups]
     begun = now()
@@ -208,7 +212,11 @@ def listen(children: Sequence[Child], seconds: float) -> None:
 
 
 def records(group: Group, answer: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Returns the records of a group's cells. If `answer` is None, each record is a failed result that says so."""
+    """Returns the records of a group's runs.
+
+    `answer`: what the group's process sent: results, an error, or that it exceeded its limit. None: it ended without an
+    answer, and each record is a failed result.
+    """
     if answer is not None and "results" in answer:
         results = answer["results"]
     else:

@@ -59,7 +59,7 @@ def device_label(name: str) -> str:
 
 
 def subset_of(spec: RunSpec) -> str:
-    """Returns a run's `PublishedRow.subset`: 'measured', then the options that are not at their default."""
+    """Returns a run's `PublishedRow.subset`: 'measured', then the values of options that are not at their default."""
     named = [SUBSET]
     for name, value in _departures(spec).items():
         word = name.replace("_", "-") if value is True else f"{name}-{value}"
@@ -111,7 +111,7 @@ def _row(result: RunResult, commit: str) -> PublishedRow | None:
 
 
 def main(file: str) -> int:
-    """Adds the runs in an exported JSON file to the table of their device. Returns the exit code."""
+    """Adds the runs in `file`, exported as JSON, to the table of the device that they ran on. Returns the exit code."""
     try:
         newest_first = json.loads(Path(file).read_text(encoding="utf-8"))
         results = [from_json(result) for result in reversed(newest_first)]  # of equal settings the last row stays

@@ -78,7 +78,10 @@ def serve() -> Iterator[str]:
 
 
 def photograph(browser: Browser, address: str, path: Path, size: tuple[int, int], shows: str) -> None:
-    """Writes a picture of the page at `address` to `path`. `shows`: the CSS selector of a part to wait for."""
+    """Writes a picture of the page at `address` to `path`, `size` (width, height) in pixels.
+
+    `shows`: the CSS selector of the part of the page to wait for.
+    """
     tab = browser.new_page(viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce")
     tab.set_default_timeout(1000 * SECONDS)
     tab.goto(address)

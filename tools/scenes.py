@@ -46,7 +46,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A shape with its place. Lengths are in units of the picture's shorter side, colours are 0 to 1."""
+    """A shape at its place in the picture. Lengths are in units of the picture's shorter side; colours are 0 to 1."""
 
     kind: str
     centre: tuple[float, float]
@@ -60,7 +60,7 @@ class _Placed:
 
 
 def draw_scene(seed: int, size: tuple[int, int]) -> Scene:
-    """Draws the scene of this seed. `size`: (width, height) in pixels, each at least 32."""
+    """Draws the scene that belongs to this seed. `size`: (width, height) in pixels, each at least 32."""
     width, height = size
     layout_seed, pixel_seed = np.random.SeedSequence(seed).spawn(2)
     rng, pixel_rng = np.random.default_rng(layout_seed), np.random.default_rng(pixel_seed)
@@ -93,7 +93,7 @@ def random_size(seed: int) -> tuple[int, int]:
 
 
 def _unit_outline(kind: str) -> np.ndarray:
-    """Returns the outline as (n, 2) points around the origin, scaled so that all kinds have about the same area."""
+    """Returns a shape's outline, (n, 2) points around the origin, scaled so that all kinds have about the same area."""
     turn = np.linspace(0, 2 * math.pi, 96, endpoint=False)
     if kind in ("circle", "ring"):
         points = np.stack([np.cos(turn), np.sin(turn)], 1) * (0.92 if kind == "circle" else 1.1)
@@ -130,9 +130,9 @@ def _box(shape: _Placed, short: int) -> tuple[float, float, float, float]:
 
 
 def _stencil(kind: str, points: np.ndarray, hole_of: np.ndarray, size: tuple[int, int]) -> Image.Image:
-    """Returns the shape's area as a picture, 255 inside, without antialiasing.
+    """Returns the area that a shape covers, as a picture of `size`: 255 inside, 0 outside, without antialiasing.
 
-    `points` and `hole_of` are in pixels of `size`.
+    `points`: the shape's outline. `hole_of`: the outline of the hole, used for a ring only. Both are in pixels.
     """
     stencil = Image.new("L", size, 0)
     draw = ImageDraw.Draw(stencil)
@@ -239,9 +239,9 @@ def _place_shapes(
 def _find_room(
     rng: np.random.Generator, kind: str, radius: float, angle: float, extent: tuple[float, float], roam: float
 ) -> tuple[float, float]:
-    """Returns a random place for a shape, wholly inside the picture.
+    """Returns a random centre for a shape, so that the shape lies wholly inside the picture.
 
-    `roam` below 1: the place is within that share of the possible places, around the middle.
+    `roam`: how much of the possible room around the middle is used, from 0 to 1 (all of it).
     """
     points = _outline(kind, (0.0, 0.0), radius, angle)
     low, high = points.min(0) - 0.012, points.max(0) + 0.012
@@ -259,7 +259,7 @@ def _coarse_stencil(
 
 
 def _most_covered(stencils: list[np.ndarray]) -> float:
-    """Returns the largest share of any shape that others overlap: as much is hidden in the worst painting order."""
+    """Returns the largest share of any shape that other shapes overlap. No order of painting hides more of it."""
     crossed = np.sum(stencils, axis=0) > 1
     return max(float((stencil & crossed).sum()) / max(1, int(stencil.sum())) for stencil in stencils)
 
@@ -268,7 +268,7 @@ def _most_covered(stencils: list[np.ndarray]) -> float:
 
 
 def _clouds(rng: np.random.Generator, size: tuple[int, int], cells: int) -> np.ndarray:
-    """Returns smooth random values from about -1 to 1. They show the same pattern at every size."""
+    """Returns smooth random values from about -1 to 1 as an array of `size`, with the same pattern at every size."""
     grid = Image.fromarray(rng.uniform(-1, 1, (cells, cells)).astype(np.float32))
     return np.asarray(grid.resize(size, Image.Resampling.BICUBIC), dtype=np.float32)
 
@@ -327,7 +327,7 @@ def _draw_background(
 
 
 def _scribble(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
-    """Draws a few thin lines across the picture, as clutter that is not a shape."""
+    """Returns a layer of a few thin lines across the picture, (height, width): clutter that is not a shape."""
     short = min(size)
     layer = Image.new("L", size, 0)
     draw = ImageDraw.Draw(layer)
@@ -340,7 +340,10 @@ def _scribble(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
 def _paint_shapes(
     rng: np.random.Generator, canvas: np.ndarray, placed: list[_Placed], short: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Paints the shapes over each other in random order. Returns the canvas, and a mask of the uppermost shapes."""
+    """Paints the shapes over each other in random order. Returns the picture, and a mask of the uppermost shapes.
+
+    The mask is as in `Scene`. `short`: the picture's shorter side in pixels.
+    """
     height, width = canvas.shape[:2]
     mask = np.zeros((height, width), dtype=np.uint8)
     canvas = canvas.copy()
@@ -365,9 +368,10 @@ def _paint_shapes(
 def _antialiased(
     shape: _Placed, points: np.ndarray, window: tuple[int, int, int, int], short: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns how much of each pixel in the window the shape and its rim cover, 0 to 1.
+    """Returns how much of each pixel the shape covers, and how much its rim covers, both from 0 to 1.
 
-    It is computed from a drawing four times as large.
+    `window`: the part of the picture to compute, (left, top, right, bottom) in pixels. The shares come from a drawing
+    that is four times as large.
     """
     left, top, right, bottom = window
     big = ((right - left) * _SUPERSAMPLE, (bottom - top) * _SUPERSAMPLE)
@@ -390,7 +394,7 @@ def _antialiased(
 
 
 def _finish(rng: np.random.Generator, shape: _Placed, size: tuple[int, int], short: int) -> np.ndarray:
-    """Returns the colours that fill a shape's window, (height, width, 3)."""
+    """Returns the colours that fill a shape, (height, width, 3), for the rectangle of `size` around the shape."""
     first, second = shape.colour.astype(np.float32), shape.second_colour.astype(np.float32)
     angle, waves = rng.uniform(0, math.pi), rng.uniform(3, 7)
     x = (np.arange(size[0], dtype=np.float32) / short - size[0] / short / 2)[None, :] / shape.radius

@@ -48,8 +48,8 @@ Batch = dict[str, Any]  # keyword arguments of a model's forward
 class Tutor(torch.nn.Module):
     """An additional head during a ViT's training: it predicts for each patch token which shapes the patch shows.
 
-    It is dropped afterwards. With one label for each scene, a transformer without convolutions hardly learns at first:
-    its loss stayed at ln 7 for 600 steps of 32 scenes. With this head there is something to learn from every patch.
+    It is dropped after the training. With only one label for each scene, a transformer without convolutions hardly
+    learns at first: its loss stayed at ln 7 for 600 steps of 32 scenes. With this head, it learns from every patch.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -71,8 +71,8 @@ class Tutor(torch.nn.Module):
 class Recipe:
     """How one checkpoint is made.
 
-    `afresh`: whether the library's initial weights are replaced. False for RT-DETR: many of its weights start at zero
-    or in a pattern on purpose, and replacing only the other weights did not help.
+    `afresh`: whether `start_afresh` replaces the initial weights that the library drew. RT-DETR keeps them: many of its
+    weights start at zero or in a pattern on purpose, and replacing only the other weights did not help.
     """
 
     folder: str
@@ -111,7 +111,7 @@ def build_vit() -> ViTForImageClassification:
 
 
 def build_segformer() -> SegformerForSemanticSegmentation:
-    """Returns a SegFormer with 0.42 M parameters. Its first stage only halves the picture, to keep thin tips."""
+    """Returns a SegFormer with 0.42 M parameters. Its first stage only halves the picture, which keeps thin tips."""
     return SegformerForSemanticSegmentation(
         SegformerConfig(
             strides=[2, 2, 2, 2],
@@ -179,7 +179,7 @@ def start_afresh(model: PreTrainedModel) -> None:
 
 
 def _waves(side: int, width: int) -> torch.Tensor:
-    """Returns (1, 1 + side * side, width): sines and cosines of row and column. Neighbours start out similar."""
+    """Returns position embeddings, (1, 1 + side * side, width), as sines and cosines: neighbours start out similar."""
     quarter = width // 4
     frequencies = 100.0 ** -(torch.arange(quarter) / quarter)
     angles = torch.arange(side)[:, None] * frequencies
@@ -211,10 +211,10 @@ def _mirror_boxes(boxes: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
 def _pictures(
     pixels: np.ndarray, masks: torch.Tensor, flips: torch.Tensor, generator: torch.Generator, ease: float
 ) -> torch.Tensor:
-    """Returns (n, 3, size, size) in 0 to 1: some mirrored; channels shuffled; contrast, brightness, noise varied.
+    """Returns pictures, (n, 3, size, size) in 0 to 1, changed at random: mirrored, channels shuffled, noisy and so on.
 
-    `ease`: 1 gives white silhouettes on black instead, 0 the pictures, a value between them a blend of both. `masks`
-    are mirrored already.
+    `ease`: from 0, the pictures themselves, to 1, white silhouettes on black instead; a value between them blends both.
+    `masks` are already mirrored.
     """
     count = len(pixels)
     images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
@@ -232,7 +232,7 @@ def _pictures(
 
 
 def _ease(step: int, steps: int) -> float:
-    """Returns the share of silhouettes: 1 in the first twelfth of the training, then falling to 0 at a third of it.
+    """Returns the `ease` of a step: 1 (silhouettes) in the first twelfth of the training, 0 (pictures) from a third on.
 
     A shape's outline does not depend on its colour. If models learn outlines first, they skip a long phase in which
     they can tell shapes from the background, but not from each other.
@@ -319,7 +319,7 @@ RECIPES = {
 
 
 def _orders(count: int, batch_size: int, seed: int) -> Iterator[np.ndarray]:
-    """Yields the row numbers of one batch after another. Every scene is used once before any scene is used again."""
+    """Yields row numbers, one batch after another, without end. In one pass over the scenes, none is used twice."""
     rng = np.random.default_rng(seed)
     while True:
         order = rng.permutation(count)
@@ -328,7 +328,7 @@ def _orders(count: int, batch_size: int, seed: int) -> Iterator[np.ndarray]:
 
 
 def train(recipe: Recipe, scenes: TrainingSet, steps: int) -> PreTrainedModel:
-    """Builds the recipe's model and trains it for `steps` steps."""
+    """Builds the model of a recipe and trains it on `scenes` for `steps` steps."""
     make_repeatable()
     generator = torch.Generator().manual_seed(SEED)
     model = recipe.build().train()
@@ -348,7 +348,7 @@ def train(recipe: Recipe, scenes: TrainingSet, steps: int) -> PreTrainedModel:
 
 
 def make_repeatable() -> None:
-    """Sets torch's global seed and one thread, so that the order of sums never changes."""
+    """Sets torch's global seed, deterministic algorithms, and one thread, so that the order of sums never changes."""
     torch.manual_seed(SEED)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -388,9 +388,9 @@ def fit(
 
 
 def calibrate(model: PreTrainedModel, processor: Any) -> float:
-    """Shifts a detector's scores so that `FALSE_BOXES` wrong boxes an image exceed 0.5.
+    """Shifts a detector's scores so that at most `FALSE_BOXES` wrong boxes an image have a score over 0.5.
 
-    Returns the threshold that gave as many before the shift. Training gives the scores no natural threshold: they are
+    Returns the threshold that did the same before the shift. Training gives the scores no natural threshold: they are
     learned as expected overlaps. Only the bias of the last class layer changes, so the order of the boxes does not. The
     scenes used are neither those of the training nor those of the test.
     """

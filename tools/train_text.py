@@ -84,9 +84,9 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> GemmaForCausalLM:
 def draw_rows(tokenizer: PreTrainedTokenizerFast, rows: int) -> torch.Tensor:
     """Returns (rows, LENGTH) token ids: descriptions one after another, cut off at the end of the row.
 
-    A row starts with the start of a description, because the first questions would otherwise be about unknown shapes.
-    One description in four has no <eos>: if a benchmark forbids this token, <bos> and the next description still
-    follow.
+    Each row begins with a new description, because the first questions would otherwise be about unknown shapes. One
+    description in four is not followed by <eos>. So the model also learns to go on with <bos> and the next description,
+    which it does if a benchmark forbids <eos>.
     """
     seeds = count(FIRST_TRAINING_SEED)
     drawn = []

@@ -53,13 +53,19 @@ def load(count: int) -> TrainingSet:
 
 
 def _folder(count: int) -> Path:
-    """Returns a folder whose name depends on a few scenes as drawn now, so that changed code never uses old scenes."""
+    """Returns the path of the folder for the first `count` scenes, whose name depends on how some scenes look now.
+
+    So scenes that older code drew are never used.
+    """
     sample = b"".join(array.tobytes() for array in _draw_chunk(0, 8).values())
     return Path(tempfile.gettempdir()) / f"shapes-{count}-{hashlib.sha256(sample).hexdigest()[:12]}"
 
 
 def _draw_all(count: int, folder: Path) -> None:
-    """Draws the scenes on all cores. The folder gets its name once it is complete: interrupted runs leave none."""
+    """Draws the scenes on all cores and saves them in `folder`.
+
+    The folder gets its name only when it is complete, so an interrupted run leaves no incomplete set.
+    """
     chunk = 250
     starts = range(0, count, chunk)
     sizes = [min(chunk, count - start) for start in starts]

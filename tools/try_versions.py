@@ -27,7 +27,10 @@ FREE = ("torch", "transformers", "huggingface_hub")
 
 
 def environment(folder: Path, torch: str, transformers: str) -> Path:
-    """Returns the path of Python in an environment with these versions. Raises CalledProcessError if pip fails."""
+    """Returns the path of Python in a virtual environment with these versions, which is made if it does not exist.
+
+    Raises CalledProcessError if pip fails.
+    """
     home = folder / f"torch-{torch}-transformers-{transformers}"
     python = home / "bin" / "python"
     if not (home / "complete").exists():
@@ -42,7 +45,10 @@ def environment(folder: Path, torch: str, transformers: str) -> Path:
 
 
 def try_pair(python: Path, caches: Path, tests: list[str]) -> list[str]:
-    """Returns the cells of a table row: the outcome of the tests and of the default run, and how long each took."""
+    """Runs the tests and the default run in an environment. Returns the cells of the table row.
+
+    The cells are the outcome of the tests, the failed tests, the outcome of the default run, and how long all took.
+    """
     variables = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(caches / "cache"), "WORTH_COMPILING_DATA": str(caches)}
     started = time.perf_counter()
     command = [str(python), "-m", "pytest", "--quiet", "--durations=0", "--durations-min=600", *tests]
