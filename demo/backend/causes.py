@@ -33,7 +33,7 @@ PACKAGES = f"Debian and Ubuntu: apt-get install build-essential python{PYTHON}-d
 
 class Cause(NamedTuple):
     words: str
-    """A regular expression that an error of this cause contains, and others do not."""
+    """A regular expression that matches in the messages of errors with this cause, and in no others."""
     remedy: str
 
 
@@ -157,7 +157,7 @@ def trace_remedy(message: str) -> str:
 
 LEVELS = ("*", "*/*", "*/*/*")
 READ = r"[^/]*\.(json|model|txt|jinja)|model[^/]*\.safetensors"
-"""Names of the files that loading may read."""
+"""Regular expression for the names of the files that may be read while a checkpoint is loaded."""
 MAX_JSON_BYTES = 5_000_000
 KEPT_NAMES = ("model.safetensors", "model.safetensors.index.json")
 OTHER_WEIGHTS = {
@@ -171,7 +171,7 @@ OTHER_WEIGHTS = {
     "msgpack": "Flax",
     "tflite": "TensorFlow Lite",
 }
-"""Formats of weights that are not read, by the end of the file's name."""
+"""{end of a file's name: format of weights that this program does not read}"""
 
 
 def of_checkpoint(checkpoint: str, damaged: bool) -> tuple[str, str] | None:

@@ -27,10 +27,10 @@ GROWTH, RANK_CORRELATION, SERIES = 0.2, 0.9, 30
 the last third of the parts is slower than the first by a share of `GROWTH` or more.
 """
 SUBNORMAL_SHARE, SAMPLE = 0.001, 10_000
-"""Least share of subnormal numbers for a caveat, and most numbers of each tensor that are looked at."""
+"""Least share of subnormal numbers for a caveat, and largest sample of a tensor's numbers in which they are counted."""
 NEON = 128 if platform.machine() in ("aarch64", "arm64") else 0
 VECTOR_BITS = {"AVX512": 512, "AVX2": 256, "NO AVX": 0, "DEFAULT": NEON}
-"""Bits of a vector in torch's own kernels, by torch's name of the instructions. Other names, as SVE256, count as 1."""
+"""{torch's name for vector instructions: bits of a vector}. Any other name, such as SVE256, counts as 1 bit."""
 MULTIPROCESSORS = 68
 """Fewest multiprocessors of a GPU on which inductor tries kernels for matrix products: its `is_big_gpu`."""
 LOW_CLOCK = 0.75

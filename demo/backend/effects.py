@@ -29,11 +29,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .restorer import PLAIN, Restorer, Slot, same, slots_of, weight_places
 
 COPIES = {"clone", "detach", "alias", "copy_", "_to_copy", "lift_fresh", "contiguous", "empty_like", "empty", "zeros"}
-"""Names of ATen operators, besides views, whose result is no new number."""
+"""Names of ATen operators, besides views, that compute no new numbers."""
 COMPUTED_LATER = (Iterator, Awaitable, FunctionType, partial, Future, torch.futures.Future)
 SEED, OTHER_SEEDS = 20_261_128, range(77, 3_077, 100)
 SEEDS_SECONDS = 0.5
-"""With no further seed a call is tried after so long: a model may use what it draws in one call of thirty only."""
+"""Longest time, in seconds, in which calls with further seeds begin. Several seeds are needed, because a model may use
+the numbers that it draws in only one of thirty calls."""
 Operator = torch._ops.OpOverload[..., object]
 """What a dispatch mode of torch sees called."""
 
@@ -47,9 +48,9 @@ class Effects:
     state: tuple[str, ...] = ()
     """Names of the tensors and numbers of its modules that the call changes: ('norm.running_mean', 'count')."""
     undone: bool = False
-    """Whether each further call gets back what an earlier one changed. Numbers alone are left changed."""
+    """Whether changes are undone before each further call. Changed Python numbers are not, if nothing else changed."""
     copies: bool = False
-    """Whether all outputs are copies of tensors that were kept from an earlier call, or of weights."""
+    """Whether all outputs are copies of weights, or of tensors that the model kept from an earlier call."""
     drew: bool = False
     """Whether the call draws random numbers, whatever it does with them."""
 

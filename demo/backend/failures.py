@@ -30,7 +30,7 @@ SLOW_FORMAT = 2.0
 """A number format is slow if float32 is at least this many times faster."""
 TRACERS = ("torch._dynamo", "torch._export", "torch.export", "torch.fx.experimental.symbolic_shapes")
 NOT_TRACED = {"mode", "freezing", "dtype"}
-"""Options that change nothing while the model's Python code is traced."""
+"""Options that cannot cause an error of dynamo or torch.export, because tracing the Python code ignores them."""
 HALF_FORMAT = re.compile(r"(?i)\b(half|b?float16|fp16|bf16)\b|same dtype|dtype mismatch")
 """Words in errors of code that cannot compute in a format of 16 bits, or that mixes formats."""
 INNER_ERROR = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)

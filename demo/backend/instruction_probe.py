@@ -24,7 +24,8 @@ from ..core.measurement import InstructionProbe
 
 FILE = "instruction-probe.json"
 SHORTEST = 0.01
-"""Seconds below which this process has looked before: to load the programs takes some tenths of a second."""
+"""If running the probe takes fewer seconds than this, this process has run it before. In a new process it takes some
+tenths of a second, because the programs are loaded."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,12 @@ class Built:
     """How long building the probe's programs took."""
 
     key: str
-    """Compiler, torch and processor. With another one the programs are built anew."""
+    """Names compiler, torch and processor. If one of these is another, the programs are built anew."""
     seconds: float | None
-    """Wall time of the whole probe; None if the programs were there, built by another program."""
+    """Wall time of the whole probe; None if another program had already built the probe's programs in this cache."""
     compiler_seconds: float | None
-    """Processor time of the compiler for the longest program, which reads ATen's headers as each of inductor's kernels
-    does; None if it could not be compiled."""
+    """Processor time of the compiler for the probe's longest program; None if this program could not be compiled. Like
+    each of inductor's kernels, it includes ATen's headers."""
 
 
 def built() -> Built | None:

@@ -24,7 +24,8 @@ LASTING = (
 )
 """Fields of Progress that later messages repeat with their last values, so that the page keeps showing them."""
 BEND = 0.05
-"""A line of the race bends if an estimate of its calls differs by more than this share from the one before."""
+"""A line of the chart of calls over time gets a new part if an estimate of a call's time differs by more than this
+share from the last one."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 """Start and length of the timing on the progress bar of the whole run (0 to 1)."""
 
@@ -48,11 +49,12 @@ class WorkerJob:
     kept_packages: str | None = None
     """Folder that keeps this spec's package for later runs, which load it instead of building it; None: not kept."""
     threads: int | None = None
-    """torch's threads on a CPU if the spec names no number: those of the runs to compare with; None: its default."""
+    """Number of torch's threads on a CPU if the spec names none: the same as in the runs with which this run is to be
+    compared. None: torch's default."""
     refuse_fewer_threads: bool = False
-    """If other programs leave fewer than `threads` cores free: True refuses the run, False lowers the threads."""
+    """If other programs leave fewer than `threads` cores free: True refuses the run, False lowers torch's threads."""
     kept_threads: tuple[int, ...] = ()
-    """Numbers of threads for which the compile cache has the code of this run, as far as stored runs tell."""
+    """Numbers of threads with which stored runs compiled this model, so the compile cache should have the code."""
 
     def threads_on(self, free_cores: int, most: int) -> int:
         """Returns how many threads torch should use: one for each free core, but not more than `most`.

@@ -30,9 +30,9 @@ from .failures import OTHER, CannotLoad, loading_errors_as_bad_input, short_name
 from .workload import dtype_of
 
 UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token", "num_batches_tracked")
-"""Ends of the names of weights that a file may lack, because no prediction uses them."""
+"""Ends of the names of weights that a checkpoint's file may lack, because no prediction uses them."""
 COMPUTED = ("position_ids", "inv_freq", "masked_bias", "num_batches_tracked", "relative_position_index", "attn.bias")
-"""Ends of the names of tensors in old files that today's models compute themselves."""
+"""Ends of the names of tensors that old checkpoint files store, and that transformers' models now compute."""
 TEXT_MODELS = ("owlvit", "owlv2")
 """Model types of zero-shot detectors that take a list of texts. Other types take one joined text, and are refused."""
 NO_CONFIG, SAVE = "holds no config.json", "Give one written by save_pretrained."

@@ -36,11 +36,11 @@ class HostReading(NamedTuple):
     """Counters of Linux at one moment. `waited` counts from the start of the main thread, the others from the boot."""
 
     waited: float
-    """Seconds in which the main thread was ready to run and waited for a core, also for that of a container's quota."""
+    """Seconds in which the main thread was ready to run and waited for a free core, or for a container's quota."""
     stolen: float
-    """Ticks in which a hypervisor ran other machines although this one had work (steal)."""
+    """Clock ticks, summed over cores, in which a hypervisor ran other machines although this one had work (steal)."""
     busy: float
-    """Ticks in which this machine's cores had work, the stolen ones included."""
+    """Clock ticks, summed over cores, in which this machine had work, the stolen ticks included."""
 
     def taken_share(self, later: "HostReading", seconds: float) -> float:
         """Returns the share of time, 0 to 1, in which other programs or a hypervisor kept the main thread from running.

@@ -35,13 +35,14 @@ from .workload import Workload
 DEVICE_CALLS, MIN_DEVICE_CALLS = 20, 3
 DEVICE_SECONDS = 1.0
 BACK_TO_BACK_SECONDS = {"cuda": 1.0, "cpu": 0.3}
-"""On CUDA long enough for the driver's energy counter, which moves some ten times a second."""
+"""Seconds that the calls of `back_to_back` should take. On CUDA they are enough for the driver's energy counter, which
+changes some ten times a second."""
 PROFILED_CALLS = 3
-"""Profiled calls of eager, and of compiled. Before them comes one call that does not count: the profiler starts."""
+"""Number of profiled calls of eager, and of compiled. The call before does not count: the profiler starts in it."""
 MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 _COPY = re.compile(r"::Copy<|copy_kernel")
-"""In the names of torch's kernels that copy. Before a replay they bring the inputs into a CUDA graph's memory."""
+"""Matches the names of torch's kernels that copy. Before a CUDA graph is replayed, they copy inputs into its memory."""
 MATRIX_SIDE = {"cuda": 8192, "cpu": 1024}
 SMALL_SIDE = 256
 """Rows of the matrices that show whether a format is slow: bfloat16 took 70 ms for them under AVX2."""

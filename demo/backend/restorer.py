@@ -19,7 +19,8 @@ NUMBERS = (bool, int, float, str, type(None))
 DEPTH = 4
 """How deep the attributes of modules are searched for state: 'cache', 'cache.layers', 'cache.layers.0'."""
 NO_STATE = (torch.nn.Module, torch.Tensor, np.ndarray, type, ModuleType)
-"""Objects whose attributes are searched elsewhere, or, of a module of Python, belong to all."""
+"""Types of objects whose attributes are not searched. Submodules are searched elsewhere, tensors and arrays have no
+attributes of interest, and classes and Python modules are shared by all models."""
 Elements = dict[object, object] | Sequence[object]
 Layout = tuple[torch.Size, tuple[int, ...], int | torch.SymInt]
 """Size, stride and offset of a tensor in its storage."""
@@ -48,12 +49,12 @@ class Slot:
     """A place in an input or a module, such as an attribute or an entry of a list, with its value before a call."""
 
     container: Any
-    """A dict, list, deque, tuple or `_Slots`; `container[key]` is the place."""
+    """The dict, list, deque, tuple or `_Slots` that holds the value, as `container[key]`."""
     key: object
     name: str
     value: object
     copy: Any
-    """A copy of a tensor or NumPy array, a shallow one of a list, deque, dict or tuple; None for anything else."""
+    """A copy of `value` if it is a tensor or NumPy array; a shallow copy of a list, deque, dict or tuple; else None."""
     layout: Layout | None = None
 
     @classmethod

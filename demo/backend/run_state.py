@@ -34,7 +34,8 @@ class RunState:
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None
-        """Facts of the first compile, stored before the second; of a package, once it is loaded. Before that, None."""
+        """What is known about the first compile. Set before a second compile, or once a package is loaded; until then
+        None."""
         self.effects = effects.Effects()
         """What an eager call does besides computing its outputs."""
         self.package: Path | None = None

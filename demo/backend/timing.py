@@ -43,13 +43,14 @@ On five models of the Transformers guide the first call after a switch took 0.99
 SLOW_BLOCKS_APART = 3
 """Blocks from one control block to the next if a half block is one call; otherwise each block has a control block."""
 MIN_BLOCKS, MIN_CALLS = 6, 20
-"""Fewest blocks and calls of each variant for a speed-up, if time allows."""
+"""Fewest blocks, and fewest calls of each model, before the timing stops, unless `longest_seconds` are over."""
 MOST_TIMING_SECONDS = 60.0
-"""Longest timing with the default `max_seconds`, if the first compiled call took as long or longer."""
+"""With the default `max_seconds`, the timing may last as long as the first compiled call, but at most these seconds."""
 REPORT_SECONDS = 0.3
 """Seconds between two reports of `time_fixed_count`: often enough to be followed, too rare to disturb the calls."""
 NEW_ESTIMATE = 1.1
-"""The estimate is renewed when there are this many times as many blocks: a check after each would stop by luck."""
+"""A new estimate is made when there are this many times as many blocks as for the last one. With a new one after each
+block, the timing would more often stop because an interval is narrow by chance."""
 
 
 def wait_for(device: torch.device) -> Callable[[], None]:

@@ -24,7 +24,7 @@ NO_SPEED = re.compile(
     r"\w*(_DIR|_HOME|_PATH|_LOGS?|_VERSION|URL|TOKEN|KEY|SECRET|PASSWORD|VISIBLE_DEVICES|CREDENTIALS?)\w*"
     r"|NVIDIA_(DRIVER|REQUIRE)\w*"
 )
-"""Names that `MOVES_SPEED` matches too, but that do not move speed, or whose values nobody should read."""
+"""Matches names that `MOVES_SPEED` matches, too, but that do not change speed, or whose values are secret."""
 
 
 def speed_variables() -> str:

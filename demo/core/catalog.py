@@ -96,7 +96,7 @@ KEY_MAPPINGS: dict[str, dict[str, str]] = {
         rf"{_BLOCK}\.downsample\.1": r"\1.shortcut.normalization",
     },
 }
-"""By Hub id, the argument `key_mapping` of `from_pretrained`: patterns that rename weights, applied in order."""
+"""{Hub id: the argument `key_mapping` of `from_pretrained`}: patterns that rename weights, applied in order."""
 
 
 def find(id: str) -> Checkpoint | None:
@@ -230,7 +230,8 @@ def _module_folder(module: str) -> Path:
 
 
 IN_MEMORY = "in_memory"
-"""The function of a module that came from another program's memory: its file is gone after the run."""
+"""Name of the function in the file that is written for a model that another program passes as a Python object. The file
+is gone after the run."""
 
 
 def own_model_parts(checkpoint: str) -> tuple[Path, str]:

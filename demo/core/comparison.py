@@ -9,7 +9,7 @@ from . import stats
 from .stats import Difference, Duration, Interval, Measured
 
 Basis = Literal["repeats", "this machine", "assumed", "within one process"]
-"""How the spread of a speed-up between processes is known. The interval of the speed-up includes this spread.
+"""Source of the spread of a speed-up between processes. The interval of the speed-up includes this spread.
 
 - 'repeats': from several processes with these settings on this machine
 - 'this machine': from repeated runs with other settings on this machine
@@ -55,19 +55,25 @@ ASSUMED = Spread("assumed", 0.025, 10.0)
 Ten spreads measured on CPUs have a root mean square of 2.1 % (`benchmarks/results/reruns.md`). None is from a GPU."""
 WITHIN = Spread("within one process", 0.0)
 ASSUMED_FIRST_CALLS = {"cold": Spread("assumed", 0.25, 10.0), "warm": Spread("assumed", 0.15, 10.0)}
-"""The spread of first calls, by compile cache, to assume until equal runs were made.
+"""The spread of the time of a first call, by state of the compile cache, to assume for runs on this machine.
 
-Measured on two cores, with 18 degrees of freedom each: 12 % cold and 8.7 % warm on a quiet machine
-(`benchmarks/results/first_calls.md`), 16 % and 28 % while other programs used it. Nobody knows which one a start will
-meet, so these are wider than those of the quiet machine."""
+Measured on a machine with two cores, with 18 degrees of freedom each (`benchmarks/results/first_calls.md`):
+
+- on the quiet machine, 12 % cold and 8.7 % warm
+- while other programs used the machine, 16 % cold and 28 % warm
+
+Nobody knows whether other programs will be busy at a later start, so the assumed spreads are wider than those of the
+quiet machine."""
 ON_GPU = Spread("within one process", 0.025, 5.0)
-"""Assumed on a GPU for several processes: the figure of CPUs with half of its weight, since none was repeated there."""
+"""The spread to assume on a GPU if several processes are pooled. It is that of CPUs, with half of the degrees of
+freedom, because no run was repeated on a GPU."""
 HOST_BOUND = Spread("within one process", 0.25, 1.0)
-"""Assumed for several processes on a GPU whose eager calls wait for their host.
+"""The spread to assume on a GPU if several processes are pooled and the GPU waits in eager calls for the host.
 
-On an H200 eager of one model took 3.99 and 7.07 ms in two processes, of two others 4.92 and 6.09, 7.78 and 8.56 ms
-(`assets/measured/h200.csv`): the root mean square of the logarithms, over the square root of 2, is 0.25. Each time the
-slower process was the one with mode reduce-overhead. So the three may have one cause, and count as one."""
+On an H200 each of three models was timed in two processes (`assets/measured/h200.csv`). An eager call took 3.99 and
+7.07 ms, 4.92 and 6.09 ms, 7.78 and 8.56 ms. The root mean square of the logarithms of the three ratios, divided by the
+square root of 2, is 0.25. Each time the slower process was the one with mode reduce-overhead. So the three differences
+may have one cause, and count as one degree of freedom."""
 
 
 def assumed_spread(device: str, host_bound: bool | None) -> Spread:
@@ -101,7 +107,7 @@ class ProcessResult:
 
     id: str
     figures: dict[str, ProcessFigure]
-    """By what was timed: "call", "token" or "first_token"."""
+    """The figures by what was timed: "call", or for a text model "token" and "first_token"."""
     threads: int | None = None
 
 
@@ -112,9 +118,10 @@ class Speedup(Difference):
     eager_seconds: float
     compiled_seconds: float
     within: Interval
-    """The speed-up with its interval for one process alone, the newest of those that count."""
+    """The speed-up with its interval for one process alone: the newest of the processes that are pooled."""
     pooled: Measured
-    """The speed-up with its interval for a rerun, before it is judged. A search or Compare asks more of it."""
+    """The speed-up with its interval before `compare` widens it for a verdict. A search for the best way to compile and
+    the page's tab Compare divide it by another run's before they judge it."""
     basis: Basis
     control: Interval | None = None
     """Time of the eager calls over that of a second series, over all processes. Without measurement errors it is 1."""
@@ -208,13 +215,13 @@ class BreakEven:
     calls: int | None
     low: int | None
     high: int | None
-    """`low` and `high`: the fewest and the most calls that the 95 % intervals of speed-up and first call allow."""
+    """`low` and `high`: the ends of the 95 % interval of `calls`, from the errors of speed-up and first call."""
     images: int | None
-    """Number of images in `calls` calls; for a text model, of tokens."""
+    """Number of images in `calls` calls; for a text model, number of tokens."""
     seconds: float | None
     """Seconds of the first call and `calls` compiled calls together."""
     answers: int | None = None
-    """For a text model: how many whole generated texts save as much time. None for other models."""
+    """For a text model: how many whole texts have to be generated until the first call is paid for. None for others."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +233,7 @@ class WayCost:
 
     first: Duration
     call: Duration
-    """Of a text model the time of a token."""
+    """Time of each call after the first; for a text model, time of each token."""
 
     def total(self, calls: float) -> Duration:
         return stats.total(self.first, calls, self.call)
@@ -252,12 +259,12 @@ class WholeWork:
     eager_seconds: float
     compiled: Duration
     saved: Duration
-    """Eager's time minus that of compiled; negative if compiling costs more than it saves.
+    """Eager's time minus compiled's time; negative if compiling costs more than it saves.
 
-    Its interval has both errors, that of the speed-up and that of the first call. It contains 0 for the numbers of
-    calls from `BreakEven.low` to `BreakEven.high`."""
+    The interval includes the errors of the speed-up and of the first call. It contains 0 if the number of calls is
+    between `BreakEven.low` and `BreakEven.high`."""
     speedup: Interval
-    """Eager's time over that of compiled."""
+    """Eager's time divided by compiled's time."""
 
 
 def whole_work(calls: float, eager: WayCost, compiled: WayCost) -> WholeWork:

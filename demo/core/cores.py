@@ -26,7 +26,7 @@ BUSY_CPU = 0.10
 APP_VARIABLE = "DEMO_APP_PID"
 """Environment variable that tells a worker process the process id of the app."""
 SPIN_COUNT = "3000"
-"""How often a waiting OpenMP thread of a worker looks for work before it sleeps, unless the user's variables say.
+"""How often a waiting OpenMP thread of a worker looks for work before it sleeps, unless the user has set this.
 
 Without this bound all threads spin while one waits for its core. While another program used one of two cores, a call
 of 10 ms took 1.5 s without the bound and 0.05 s with it. On an idle machine the bound costs nothing.
@@ -34,11 +34,11 @@ of 10 ms took 1.5 s without the bound and 0.05 s with it. On an idle machine the
 LOOKS, LOOK_SECONDS = 3, 0.3
 """How many times, and how many seconds each time, this process sleeps to measure what other programs use."""
 PATIENT_LOOKS = 16
-"""How often a run looks, for five seconds, before a core in use costs it a thread. A page that opens in a browser on
-this machine needs two to four seconds of a core."""
+"""How often, within five seconds, a run checks if a core is free again before it gives up a thread. A page that opens
+in a browser on this machine uses a core for two to four seconds."""
 WAIT_SECONDS = PATIENT_LOOKS * LOOK_SECONDS
 CROWD_LOOKS, CROWD_SECONDS = 3, 0.06
-"""How often `crowd` counts, and in how many seconds."""
+"""How often `crowd` counts the processes that are ready to run, and in how many seconds altogether."""
 
 
 def usable_cores() -> int:
@@ -172,9 +172,9 @@ class Crowd:
     """How other programs load the cores of this machine now."""
 
     factor: float = 1.0
-    """By which they make a process longer that computes on one core; at least 1."""
+    """How many times longer a process takes that computes on one core; at least 1."""
     free: int | None = None
-    """How many whole cores they leave free, at least 1; None if all, or if not known."""
+    """How many whole cores other programs leave free, at least 1; None if they leave all free, or if not known."""
 
 
 def crowd() -> Crowd:

@@ -164,7 +164,7 @@ def redact(text: str) -> str:
 
 
 _JOINER = re.compile("(?<=[^\\s\0-\u058f\u2000-\u206f])[\u200c\u200d]")
-"""A zero-width joiner or non-joiner, but for those behind Latin, Greek, Cyrillic and Armenian, which need none."""
+"""Matches a zero-width joiner or non-joiner, except after a Latin, Greek, Cyrillic or Armenian character."""
 
 
 def printable(text: str, kept: str = "\n\t") -> str:
@@ -186,7 +186,7 @@ def excerpt(value: object) -> str:
 
 
 USUAL_NAMES = {"gpu": "cuda", "bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32"}
-"""Usual names of things that have another name here. By letters alone, 'gpu' would be most like 'cpu'."""
+"""{a word that users type: the value that an option of this program has}. By letters, 'gpu' is most like 'cpu'."""
 
 
 def did_you_mean(text: object, known: Iterable[str], likeness: float = 0.7) -> str:

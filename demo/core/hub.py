@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 PROBE_SECONDS = 2.0
 CUDA_12_INDEX = "--extra-index-url https://download.pytorch.org/whl/cu126"
-"""Line of a Space's requirements.txt: where torch's build for CUDA 12 is, which most of the Hub's GPUs need."""
+"""Line of a Space's requirements.txt that makes pip find torch's build for CUDA 12. Most of the Hub's GPUs need it."""
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
@@ -24,7 +24,7 @@ class Trouble(NamedTuple):
     reason: str
     """A clause: 'HF_HUB_OFFLINE is set'."""
     remedy: str
-    """A clause that an alternative may follow: 'unset it'."""
+    """A clause to which callers may add 'or ...': 'unset it'."""
 
 
 def endpoint() -> str:

@@ -27,14 +27,14 @@ from .outputs import ImageInfo
 PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")
 """The decoders of Pillow that may run. Pillow has forty more, and its EPS decoder calls Ghostscript."""
 NEARLY_WHITE = 250
-"""A transparent picture whose channels are all above this, once it lies on white, is a white sheet."""
+"""A transparent picture counts as all white if every channel, put on a white background, is above this value."""
 SHEET = "sheet"
 MAX_ASPECT = 20
 """Largest ratio of the longer side to the shorter. If an image processor scales the shorter side to 513 pixels,
 a picture of 20:1 gets 5 million pixels, and one of 20 000:1 gets 5 billion."""
 DARK = 2**14
-"""If no value of a picture with 16 bits a channel reaches this, 8 of these bits show less than a quarter of white: a
-camera's 10 to 14 bits, or a dark photograph."""
+"""A picture with 16 bits a channel is dark if all its values are below this, a quarter of the largest possible value.
+It may have a camera's 10 to 14 bits, or be a dark photograph."""
 MAX_SAMPLE_VALUE = 281
 """Number of a TIFF's field with the largest value of each channel."""
 

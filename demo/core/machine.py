@@ -68,7 +68,7 @@ class HostInfo(Machine):
     """Why torch cannot use a GPU that the machine seems to have; else None."""
     inductor_cache: str
     torch_folder: str = ""
-    """Where the torch that the worker imports is installed."""
+    """Folder of the torch that a worker imports."""
     gpu_memory_bytes: int | None = None
     compile_problem: str | None = None
     """Why C++ code cannot be compiled here, and what to do, in sentences; None if no problem is known."""
@@ -107,6 +107,6 @@ class HostSample:
     free_cores: float | None = None
     """Cores that other programs left free since the last sample: 1.7; None if not known."""
     host_taken: float | None = None
-    """Share of the time since the last sample, 0 to 1, that the main thread of a GPU run was ready and did not run.
+    """Share of the time since the last sample, 0 to 1, in which the main thread was ready to run but did not run.
 
     It waited for a core, or a hypervisor ran other machines. None on a CPU, or if not known."""

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 HOST_BOUND_SHARE = 1 / 3
-"""From this share of a call on that the GPU is idle, the call's time depends on its host, and varies with it."""
+"""If the GPU is idle for more than this share of a call, the call's time depends on the host, and varies with it."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class BackToBack:
     seconds: float
     """Time from the first launch until the last result is there."""
     joules: float | None = None
-    """Energy of the whole GPU during the calls, by its driver's counter. None: no counter (before Volta), or a CPU."""
+    """Energy that the whole GPU used during the calls. None on a CPU, or if the GPU has no counter (before Volta)."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Profile:
     longest: tuple[Kernel, ...]
     """At most five kernels, the longest first."""
     outside_graphs: float | None = None
-    """Kernels of a call that were launched one by one, not by a CUDA graph, without copies; None on a CPU."""
+    """Number of kernels, copies excluded, that a call launched one by one instead of by a CUDA graph; None on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Measurement:
     warmup_seconds: tuple[float, ...]
     """Wall times of the calls before the timing. The first call of a compiled model compiles it."""
     calls_per_block: int
-    """Calls of this model in one block, in both of its turns together."""
+    """Number of calls of this model in one block, both turns of the model together."""
     peak_memory_bytes: int | None = None
     """On a GPU: most bytes allocated in a call, weights included. On a CPU: largest resident set of the process."""
     peak_reserved_bytes: int | None = None
@@ -98,7 +98,7 @@ class Measurement:
     settling_seconds: tuple[float, ...] = ()
     """Wall times of calls just after a switch between eager and compiled. They are slower, and do not count."""
     blocks_apart: int = 1
-    """For `control_times` only: 1 if its calls follow each block, 3 if they follow each third block."""
+    """For `control_times` only: 1 if control calls follow each block, 3 if they follow each third block."""
 
     @property
     def busy_share(self) -> float | None:
@@ -210,9 +210,9 @@ class InstructionProbe:
     """
 
     built_seconds: float | None = None
-    """Seconds to build its programs and to load them, which happens once for each machine and compile cache."""
+    """Seconds to build and load the probe's programs. They are built once for each machine and compile cache."""
     loaded_seconds: float | None = None
-    """Seconds in which a later process loads them."""
+    """Seconds in which a process loads programs that an earlier process built."""
 
 
 @dataclass(frozen=True)
@@ -231,9 +231,9 @@ class CudaGraphs:
     """Whether the kernels of the compiled model were launched as CUDA graphs."""
 
     state: Literal["used", "used in part", "skipped", "not asked"] = "not asked"
-    """'used': no kernel is known to be launched outside of a graph. 'not asked': the compile mode has none."""
+    """'used': no kernel is known to be launched outside of a graph. 'not asked': the mode records no CUDA graphs."""
     reason: str = ""
-    """Why not all kernels were in graphs, or why that is not known; else ''."""
+    """Why not all kernels were in CUDA graphs, or why it is not known if they were; '' if all were."""
 
     def with_counts(self, profile: Profile) -> "CudaGraphs":
         """Returns this object, with 'used' changed to 'used in part' if `profile` has kernels outside of CUDA graphs.
@@ -260,9 +260,11 @@ class Compilation:
     recompiles_while_timing: int = 0
     cuda_graphs: CudaGraphs = CudaGraphs()
     cold: CompileCost | None = None
-    """First call that finds no code of this model in the compile cache, or builds its package; None if not known."""
+    """Cost of a first call that finds no code of this model in the compile cache, or that builds its package.
+
+    None if not known."""
     warm: CompileCost | None = None
-    """First call that finds all code in the compile cache, or loads a package; None if not known."""
+    """Cost of a first call that finds all code in the compile cache, or that loads a package; None if not known."""
     partly: bool = False
     """Whether this run's first call found some kernels in the cache, but not all: it is neither cold nor warm."""
     recompiles: tuple[GraphBreak, ...] = ()
@@ -271,7 +273,7 @@ class Compilation:
     package_bytes: int | None = None
     """Size of AOTInductor's package; None for torch.compile."""
     probe: InstructionProbe | None = None
-    """What inductor's instruction probe took before the first call, of which it is no part; None on a GPU."""
+    """Times of inductor's instruction probe, which ran before the first call; None on a GPU and in older results."""
 
     @property
     def own_start(self) -> str:

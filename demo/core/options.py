@@ -177,7 +177,7 @@ class RunSpec:
         label="Timed calls of each",
         fold="timing",
     )
-    """Rounded up to whole blocks. A block has calls of eager, compiled, compiled and eager, in this order."""
+    """The number is rounded up to whole blocks. A block has calls of eager, compiled, compiled, eager in this order."""
     protocol: str = choice(
         ("interleaved", "as published"),
         f'"as published": means of {PUBLISHED_CALLS} calls of eager, then of compiled, as in the guide.',
@@ -324,7 +324,7 @@ CALLS = Option(
     low=1,
     high=100_000_000,
 )
-"""No option of a run, because no measurement depends on it: what a user asks of a result."""
+"""Number of calls for which a user asks what compiling saves. It is not in `OPTIONS`: no measurement depends on it."""
 
 
 def read_calls(value: object) -> int | None:

@@ -53,7 +53,7 @@ class Box:
 class Segment:
     label: str
     score: float | None
-    """None for a semantic model, which scores pixels instead of segments."""
+    """The model's confidence, 0 to 1; None for semantic segmentation, which scores pixels instead of segments."""
     area: float
     """Share of the picture that the segment covers, 0 to 1."""
     mask_png: str
@@ -100,7 +100,8 @@ class ImageInfo:
     transparent: bool = False
     """Whether the picture is transparent, and on white nothing of it can be seen."""
     white: int | None = None
-    """The largest value of a picture of 16 bits a channel, if it became white; None if the file says its white."""
+    """The largest value in the picture's file, if it was taken as white, because the picture has 16 bits a channel, is
+    dark, and its file does not name its white. Else None."""
 
 
 @dataclass(frozen=True)

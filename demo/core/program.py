@@ -3,11 +3,11 @@
 from pathlib import Path
 
 PACKAGE = __name__.partition(".")[0]
-"""Name of the import package; its processes are started by this name, such as `demo.backend`."""
+"""Name under which this package is imported: "demo" or "worth_compiling". Worker processes are started by this name."""
 IN_CHECKOUT = PACKAGE == "demo"
 _PACKAGE_FOLDER = Path(__file__).resolve().parents[1]
 ROOT = _PACKAGE_FOLDER.parent
-"""In a checkout the project's own folder; installed, the folder of all installed packages."""
+"""In a checkout, the project's own folder. If installed, the folder of all installed packages."""
 ASSETS = (ROOT if IN_CHECKOUT else _PACKAGE_FOLDER) / "assets"
 """Checkpoints, configs, pictures and tables that ship with the program."""
 PROGRAM = "python -m demo" if IN_CHECKOUT else "worth-compiling"

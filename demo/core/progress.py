@@ -36,19 +36,21 @@ class Progress:
     """Seconds since compiling began; None before."""
     eager_line: tuple[tuple[float, float, float], ...] = ()
     compiled_line: tuple[tuple[float, float, float], ...] = ()
-    """Calls that each would have answered, in straight parts: seconds since compiling began, calls by then, and seconds
-    of each further call. A later estimate of a call begins another part, so that the number of calls never falls."""
+    """`eager_line` and `compiled_line`: the two lines of the chart of calls answered over time, in straight parts.
+
+    A part is (seconds since compiling began, calls answered until then, seconds of each further call). A new estimate
+    of a call's time begins a new part, so that the number of calls never falls."""
     first_seconds: float | None = None
     """Seconds of compiling together with the warm-up that follows; None until both are over."""
     compile_steps: tuple[tuple[str, float], ...] = ()
-    """Parts of the compile that have begun: a name of `CompileCost.parts`, and seconds from the compile's start."""
+    """(name, seconds) of each compile step, such as 'inductor', that has begun: seconds since compiling began."""
     graphs: int = 0
     breaks: int = 0
-    """Number of graph breaks when the latest part of the compile began. `graphs`: compiled graphs at that time."""
+    """`graphs` and `breaks`: number of compiled graphs and of graph breaks when the latest compile step began."""
     speedup: Interval | None = None
-    """Eager over compiled in the calls timed so far; None while there are too few."""
+    """Time of an eager call divided by that of a compiled call, from the calls so far; None while they are too few."""
     exceeded_seconds: float | None = None
-    """The estimate of the compile, or of the whole run, that has been exceeded; None if none has."""
+    """If the compile or the whole run takes longer than was estimated, the estimate in seconds; else None."""
     repeat: int = 1
     repeats: int = 1
     """Number of fresh processes that the run asked for; `repeat` is the number of the current one, from 1."""
@@ -59,4 +61,4 @@ class Provisional(Progress):
     """The state of a run whose speed-up is known. Only a first call with a filled compile cache is left to time."""
 
     result: RunResult
-    """The result without that call. It is the run's result if that call fails, or if the run is cancelled."""
+    """The result so far. It stays the run's result if that first call fails, or if the run is cancelled."""

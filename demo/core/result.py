@@ -33,8 +33,8 @@ from .stats import Duration, Interval
 SCHEMA_VERSION = 3
 FIRST_TOKEN = "first_token"
 HOST_TAKEN = 0.05
-"""From this share of the timing, in which the main thread was kept from running, a GPU run has a caveat: eager, whose
-kernels this thread launches one by one, was slower by as much."""
+"""A GPU run has a caveat if other programs kept the main thread from running for more than this share of the timing.
+The thread launches eager's kernels one by one, so eager was slower by about this share."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """How a run ended. 'interrupted' means that the program ended before the run did."""
 
@@ -48,7 +48,7 @@ class Failure:
     message: str
     remedy: str
     change: OptionValues = field(default_factory=dict)
-    """Fields of `RunSpec` that the remedy names, with new values. Each alone may be enough."""
+    """Fields of `RunSpec` that the remedy names, with new values. Changing one of the fields may be enough."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class RunResult:
     control_times: Measurement | None = None
     """A second series of eager calls, timed between those of `eager`, to see how far equal calls differ."""
     further: dict[str, Pair] = field(default_factory=dict)
-    """Times of calls besides the main one: for a text model those that read the prompt, under the key `FIRST_TOKEN`."""
+    """Times of other kinds of calls. For a text model: of calls that read the prompt, under the key 'first_token'."""
     prompt_tokens: int | None = None
     start_up: StartUp | None = None
     compilation: Compilation | None = None
@@ -88,10 +88,10 @@ class RunResult:
     spread: Spread | None = None
     """How far speed-ups vary between processes on this machine; None until `demo.store.reruns` adds it."""
     earlier: tuple[ProcessResult, ...] = ()
-    """Earlier processes with the same settings, none of them disturbed. The speed-up is pooled over them and this run's
-    own process. If that is `set_aside`, they may have used another number of threads."""
+    """Earlier processes with the same settings, none of them disturbed. The speed-up is pooled over these and this
+    run's own process. If its own is `set_aside`, the earlier ones may have used another number of threads."""
     first_calls: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    """Seconds of first calls in earlier runs with the same settings, by compile cache: 'cold' or 'warm'."""
+    """Seconds of first calls in earlier runs with the same settings, by state of the compile cache: 'cold', 'warm'."""
     without_breaks: Speedup | None = None
     """For a run with added graph breaks: the latest stored speed-up of the same settings without these breaks."""
     schema_version: int = SCHEMA_VERSION

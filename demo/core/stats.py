@@ -22,16 +22,18 @@ CONFIDENCE = 0.95
 TRIMMED = 0.1
 """Share of the values that a trimmed mean leaves out at each end."""
 FEW_BLOCKS = 6
-"""If there are fewer blocks than this, each with two calls of each model, `side_by_side` pairs single calls. Paired
-medians of blocks would be so few that Student's t makes the interval very wide."""
+"""With fewer blocks than this, and two calls of each model in a block, `side_by_side` pairs single calls. There would
+be so few medians of blocks that Student's t makes the interval very wide."""
 SMALLEST_DIFFERENCE = 0.01
 """Smallest difference that is called faster or slower: 1 %, as in the benchmark library criterion."""
 SAME_WITHIN = 0.03
 """Largest difference that is still called 'same': 3 %."""
 EQUIVALENCE = 1.645 / 1.96
-"""Factor that makes a 95 % interval a 90 % one, which Schuirmann's equivalence test (1987) at level 5 % uses."""
+"""Factor that turns the width of a 95 % interval into that of a 90 % interval. Schuirmann's equivalence test (1987) at
+level 5 % uses a 90 % interval."""
 TAKEN_FACTOR = 1.75
-"""Factor by which a ratio may be wrong while other programs use cores: `benchmarks/taken_cores.py` found up to 1.68."""
+"""Factor by which a ratio of two times may be wrong if other programs used cores meanwhile. The largest factor that
+`benchmarks/taken_cores.py` found is 1.68."""
 
 
 @dataclass(frozen=True)
@@ -260,7 +262,8 @@ class Difference(Interval):
     """How many times longer a first model takes than a second, and whether the two differ."""
 
     verdict: Verdict
-    """'faster' means that the second is faster. The rule is in `compare`; 'unsure' also if the model was recompiled."""
+    """'faster' means that the second model is faster. `compare` has the rule. A speed-up is also 'unsure' if the model
+    was recompiled while it was timed."""
 
 
 def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions: int = 1) -> Difference:
@@ -296,7 +299,7 @@ class Measured(Interval):
 
     floor: float = 0.0
     taken: bool = False
-    """Whether other programs used cores while any of its times were measured."""
+    """Whether other programs used cores while any of the ratio's times was measured."""
 
     def judge(self, questions: int = 1) -> Difference:
         """Returns the verdict on this ratio by `compare`. `questions`: how many ratios are judged together."""
