@@ -39,7 +39,7 @@ MAX_METRICS = 10_000
 
 @contextlib.contextmanager
 def report_steps(report: Callable[[str], None]) -> Iterator[None]:
-    """Calls `report` at the begin of each compile step within the `with` block, with its name, such as "inductor"."""
+    """Calls `report` with the step's name, such as "inductor", when a compile step begins within the `with` block."""
     original = dynamo.ChromiumEventLogger.log_event_start
 
     def log_event_start(self: dynamo.ChromiumEventLogger, event_name: str, *args: Any, **kwargs: Any) -> None:
@@ -158,8 +158,8 @@ class CompileLog:
     def partly(self) -> bool:
         """Whether the first call found a part of its model's compiled code in the compile cache, but not all.
 
-        Only kernels of this model count. What all models on a CPU share (the instruction probe, a precompiled header)
-        may come from the cache even at a cold start.
+        Only kernels of this model count. The instruction probe and a precompiled header do not: all models on a CPU
+        share these, so they may be in the cache although nothing of this model is.
         """
         # Inductor loads a CPU's kernels from 'KEY.main.so'; the probe's libraries are named without 'main'.
         kernels = {f"{key}.main.so" for key in CppPythonBindingsCodeCache.cache}

@@ -160,7 +160,7 @@ def _trace_call(
 
 
 class _Trace(TorchDispatchMode):
-    """Watches the operators of a call: does one draw random numbers, and are the outputs copies of stored tensors?"""
+    """Watches the operators of a call: `drew` tells if one drew random numbers, `copied` if outputs are only copies."""
 
     def __init__(self, seed: int, inputs: Iterable[torch.Tensor]) -> None:
         """`seed`: the generator is set to it before the first operator that draws, to `seed` + 1 before the next, ...

@@ -16,8 +16,10 @@ _RAISED = re.compile(r"(?s:Traceback \(most recent.*?^)([\w.]+(?:Error|Exception
 def first_line(error: BaseException) -> str:
     """Returns one line of at most 400 characters that says what failed.
 
-    - From a compiler's output: its first error. From a child process's traceback: the exception at its end.
-    - From other messages: the first two lines that are not advice on debugging. Without a message: the error's type.
+    - If the message contains a compiler's output, the line is the first error in it.
+    - If the message contains a child process's traceback, the line is the exception at its end.
+    - Any other message is cut to its first two lines that are not advice on debugging.
+    - Without a message, the line is the name of the error's type.
     """
     text, advice = str(error), ("Set TORCH", "You can suppress", "import torch", "torch._dynamo")
     if "returned non-zero exit status" in text:  # Triton's C compiler says why on standard error, which is a file

@@ -157,7 +157,7 @@ class CannotLoad(BadInput):
 
 
 def short_name(checkpoint: str) -> str:
-    """Returns the checkpoint's name for messages. Of a folder it is the last part, so that no path is revealed."""
+    """Returns the checkpoint's name for messages. A folder is named by its last part, so that no path is revealed."""
     return Path(checkpoint).name if catalog.is_folder(checkpoint) else checkpoint
 
 
@@ -203,7 +203,10 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
 
 
 def hub_refusal(name: str, error: hub_errors.HfHubHTTPError) -> tuple[str, str]:
-    """Returns (what, remedy) for an error that the Hub answered with. The remedy is a clause; '' if none is known."""
+    """Returns (what, remedy) for an error with which the Hub answered. `name`: the checkpoint's name for messages.
+
+    The remedy has no full stop, so that callers can add an alternative to it; '' if none is known.
+    """
     status, message = error.response.status_code, fmt.printable(error.server_message or "")
     if isinstance(error, hub_errors.GatedRepoError):
         return f"{name} is gated on the Hub.", f"Accept its licence at https://huggingface.co/{name} and {LOGIN}"
@@ -220,7 +223,7 @@ def hub_refusal(name: str, error: hub_errors.HfHubHTTPError) -> tuple[str, str]:
 
 
 def _is_no_answer(error: BaseException) -> bool:
-    """Returns whether the error means that the Hub did not answer. Error messages that the Hub sent do not count."""
+    """Returns whether the error means that the Hub did not answer. False if the Hub answered with an error."""
     of_client = type(error).__module__.startswith("http") and getattr(error, "response", None) is None
     return isinstance(error, NO_ANSWER) or of_client
 

@@ -106,7 +106,7 @@ def _key() -> str:
 
 
 def _compilers_seconds() -> float:
-    """Returns the processor time of all child processes that have ended: compilers, while the programs are built."""
+    """Returns the seconds of processor time that ended child processes used. Here these are compilers."""
     times = os.times()
     return times.children_user + times.children_system
 

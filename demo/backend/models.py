@@ -78,7 +78,10 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class Source:
-    """Arguments for transformers' `from_pretrained`. Loading the weights uses `options` and `weights_options`."""
+    """Where a checkpoint's files are loaded from: arguments for transformers' `from_pretrained`.
+
+    `options` are for config, processor and tokenizer. The weights are loaded with `options` and `weights_options`.
+    """
 
     name: str
     config_name: str
@@ -213,7 +216,10 @@ def _tokenizer(source: Source, options: Options) -> PreTrainedTokenizerBase:
 
 
 def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
-    """Returns from where the checkpoint's files are loaded. Raises BadInput for a folder without config.json."""
+    """Returns the arguments that load the checkpoint's files. Raises BadInput for a folder without config.json.
+
+    `entry`: the checkpoint in the catalogue; None if it is not there.
+    """
     folder = None
     if entry is not None and (entry.bundled or spec.weights == "random"):
         folder = catalog.config_folder(entry)

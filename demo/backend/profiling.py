@@ -306,7 +306,7 @@ def copy_rate(device: torch.device) -> float:
 
 
 def _seconds(call: Call, device: torch.device) -> float:
-    """Returns the mean seconds of a call in the fastest of several series.
+    """Returns the mean seconds of a call. Calls are timed in several series, and the fastest series counts.
 
     A call must take much longer than a launch (10 us).
     """

@@ -263,9 +263,9 @@ class Run(RunState):
             self.set_fields(status="failed", failure=failures.recompile_failure(recompiles))
 
     def time_until_undisturbed(self) -> timing.Samples:
-        """Times both models. If another program takes a core, waits for it; if it stays taken, uses fewer threads.
+        """Times both models. If another program takes a core, waits until it is free, and begins the timing again.
 
-        Fewer threads need another compile. So that happens at most once, and never if the spec sets the threads.
+        If it stays taken, lowers torch's threads and compiles again: at most once, and never if the spec sets them.
         """
         watched = self.workload.device.type == "cpu" and self.spec.threads is None
         lowered, restarts = watched and self.lower_threads(), 2
@@ -301,7 +301,7 @@ class Run(RunState):
             self.fit_together = False
 
     def time_separately(self) -> timing.Samples:
-        """Times and examines compiled, drops it, and times eager: for models of which memory cannot hold both."""
+        """Times and examines compiled, drops it, and times eager, because memory cannot hold both at once."""
         self.caveats.append(Caveat("separate"))
         self.set_fields(interleaved=False)
         self.events_before_timing = self.log.events()

@@ -70,7 +70,7 @@ class PreparedCall:
 
 
 class Clock:
-    """Measures how long the caller of a function waits; on a GPU until the work that the call queued is done."""
+    """Measures how long a call takes. On a GPU this includes waiting until the work that the call queued is done."""
 
     def __init__(self, device: torch.device) -> None:
         self._wait = wait_for(device)

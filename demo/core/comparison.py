@@ -209,7 +209,7 @@ def compare_variants(
 class BreakEven:
     """The number of compiled calls after which the time saved equals the time of the first call, which compiles.
 
-    None in a field: compiling never pays.
+    `calls` is the estimate. None in `calls`, `low`, `high`, `images` or `seconds` means never.
     """
 
     calls: int | None
@@ -240,9 +240,10 @@ class WayCost:
 
 
 def known_best(ways: Mapping[str, WayCost], calls: float) -> list[str]:
-    """Returns the names of the ways that may be the fastest for `calls` calls: no other is known to take less time.
+    """Returns the names of the ways to run a model that may take the least time for `calls` calls.
 
-    One name: this way is known to be the fastest. Several names: which of them is the fastest cannot be told.
+    No other way is known to take less time than these. If several are returned, the intervals of their times do not
+    tell which is the fastest.
     """
     totals = {name: way.total(calls) for name, way in ways.items()}
     return [
@@ -254,7 +255,7 @@ def known_best(ways: Mapping[str, WayCost], calls: float) -> list[str]:
 
 @dataclass(frozen=True)
 class WholeWork:
-    """The total time of all calls of a process: with eager, and with compiled including its first call."""
+    """The total time of all calls of a process, with eager and with compiled. Compiled includes its first call."""
 
     eager_seconds: float
     compiled: Duration

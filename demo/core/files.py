@@ -42,10 +42,10 @@ def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 @contextmanager
 def temporary_folder(within: Path | None = None) -> Iterator[Path]:
-    """Yields a new temporary folder, and removes it at the end. Also removes the folders of killed processes.
+    """Yields a new temporary folder, and removes it at the end of the `with` body. Raises OSError if it cannot be made.
 
-    `within`: the folder in which it is made, created if needed; None: the system's folder of temporary files. Raises
-    OSError.
+    - `within`: the folder that gets the new one, created if needed; None: the system's folder of temporary files.
+    - Also removes the temporary folders that killed processes of this program left in `within`.
     """
     within = within or Path(tempfile.gettempdir())
     within.mkdir(parents=True, exist_ok=True)

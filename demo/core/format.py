@@ -170,7 +170,8 @@ _JOINER = re.compile("(?<=[^\\s\0-\u058f\u2000-\u206f])[\u200c\u200d]")
 def printable(text: str, kept: str = "\n\t") -> str:
     """Returns `text` with U+FFFD in place of invisible characters, and of those that change the direction of writing.
 
-    Characters in `kept` stay. Joiners stay if they follow a character of a script or an emoji that needs them.
+    Characters in `kept` stay. A zero-width joiner stays if it follows an emoji, or a letter of a script that uses
+    joiners.
     """
     joiners = {match.start() for match in _JOINER.finditer(text)}
 

@@ -43,8 +43,8 @@ def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
     """Returns a picture file as an upright RGB image with 8 bits a channel, and the facts that a stored result keeps.
 
     - Transparent parts become white. Of an animation the first frame is taken.
-    - With 16 bits a channel, white is the largest value that the file's metadata names. If they name none, white is the
-      largest value in the picture if that is below `DARK`, else 65535.
+    - With 16 bits a channel, white is the largest value that the file's metadata name. If they name none, white is
+      65535, or for a dark picture (no value reaches `DARK`) the largest value in the picture.
     - Colour profiles are ignored, as the checkpoints' image processors ignore them.
 
     Raises BadInput if the file cannot be read, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. The message
@@ -57,7 +57,7 @@ def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
 
 
 def decode(path: Path) -> Image.Image:
-    """Returns the image that `read_picture` returns, without its `ImageInfo`. Raises BadInput."""
+    """Returns the image that `read_picture` returns, without its `ImageInfo`. Raises BadInput in the same cases."""
     return _decode(*_read_file(path))[0]
 
 

@@ -204,7 +204,7 @@ class CompileCost:
 
 @dataclass(frozen=True)
 class InstructionProbe:
-    """The times of inductor's instruction probe: before its first compile, a process finds a CPU's vector instructions.
+    """The times of inductor's instruction probe, which finds a CPU's vector instructions before the first compile.
 
     None in a field: the time is not known.
     """

@@ -17,9 +17,9 @@ PROGRAM = "python -m demo" if IN_CHECKOUT else "worth-compiling"
 def install_command(extra: str = "") -> str:
     """Returns the command that installs missing libraries.
 
-    In a checkout the command installs the pinned versions; else the package with `extra`.
-
-    `extra`: one of pyproject.toml, "page" or "sweep"; "" for what every command needs.
+    - In a checkout, the command installs the versions that a requirements file pins.
+    - If this program is installed as a package, the command installs the package with `extra`.
+    - `extra`: an optional group of libraries in pyproject.toml, "page" or "sweep"; "" for none.
     """
     if IN_CHECKOUT:
         return f"pip install -r requirements{'-sweep' if extra == 'sweep' else ''}.txt"

@@ -58,7 +58,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Provisional(Progress):
-    """The state of a run whose speed-up is known. Only a first call with a filled compile cache is left to time."""
+    """The state of a run whose speed-up is known. It only has to time a first call with a filled compile cache."""
 
     result: RunResult
     """The result so far. It stays the run's result if that first call fails, or if the run is cancelled."""

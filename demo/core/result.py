@@ -174,8 +174,8 @@ class RunResult:
     def latencies(self) -> dict[str, float]:
         """Seconds of one call: {'eager': 0.03, 'compiled': 0.02}.
 
-        With a speed-up they are pooled over the same processes as the speed-up. Without one they are medians of this
-        run's calls, and a model that was not timed is missing.
+        If the run has a speed-up, the times are means over the same processes as the speed-up. Else they are medians of
+        this run's calls, and 'eager' or 'compiled' is missing if it was not timed.
         """
         if self.speedup is not None:
             return dict(zip(("eager", "compiled"), self.speedup.latencies, strict=True))

@@ -170,8 +170,9 @@ def _variance_between(logs: np.ndarray, within: np.ndarray) -> float:
 def moderated_variance(now: float, freedom: float, before: float, freedom_before: float) -> float:
     """Returns the mean of two variances, weighted by their degrees of freedom: Smyth's moderated variance (2004).
 
-    `now`: from the measurements made now. `before`: known before them. If `now` rests on few measurements, the result
-    stays close to `before`.
+    - `now`: the variance in new measurements. `freedom`: its degrees of freedom.
+    - `before`: the variance that was known before. `freedom_before`: its degrees of freedom.
+    - With few new measurements the result stays close to `before`.
     """
     return (freedom * now + freedom_before * before) / (freedom + freedom_before)
 
@@ -221,7 +222,7 @@ def _interval(mean: float, half_width: float) -> Interval:
 
 
 def _log_error(ratio: Interval) -> float:
-    """Returns the standard error of the ratio's logarithm, taken as normal, from the interval's two ends."""
+    """Returns the standard error of the ratio's logarithm, computed from the interval for a normal distribution."""
     return math.log(ratio.high / ratio.low) / 2 / t_quantile(math.inf)
 
 
@@ -324,7 +325,10 @@ class Measured(Interval):
 
 
 def _widen(ratio: Interval, questions: int) -> Interval:
-    """Returns the ratio with an interval of confidence 1 - 5 % / `questions`. Its logarithm is taken to be normal."""
+    """Returns the ratio with a wider interval, of confidence 1 - 5 % / `questions`, as Bonferroni's correction needs.
+
+    The error of the ratio's logarithm is taken to be normally distributed.
+    """
     quantile = NormalDist().inv_cdf
     wider = quantile(1 - (1 - CONFIDENCE) / 2 / questions) / quantile((1 + CONFIDENCE) / 2)
     low, high = (ratio.ratio * (end / ratio.ratio) ** wider for end in (ratio.low, ratio.high))
@@ -335,7 +339,8 @@ def quotient(first: Interval, second: Interval) -> Interval:
     """Returns `first` divided by `second`, for two independent ratios.
 
     The interval is that of Zou and Donner (2008): on the logarithmic scale, the distances from the two ratios to the
-    ends of their intervals are squared and added. If `second` reaches down to 0, the quotient reaches up to infinity.
+    ends of their intervals are squared and added. If the interval of `second` begins at 0 or below, the interval of
+    the quotient ends at infinity.
     """
     below = math.hypot(math.log(first.ratio / first.low), math.log(second.high / second.ratio))
     reach = math.log(second.ratio / second.low) if second.low > 0 else math.inf
@@ -377,9 +382,9 @@ def difference(first: Duration, second: Duration) -> Duration:
 
 
 def total(first: Duration, calls: float, each: Duration) -> Duration:
-    """Returns the time of a `first` call and `calls` further calls, which take `each` seconds, for independent times.
+    """Returns the time of a `first` call and of `calls` further calls, of which each takes the time `each`.
 
-    The distances from the two times to the ends of their intervals are squared and added, as in `difference`.
+    The two times are taken as independent, and the interval is made as in `difference`.
     """
     seconds = first.seconds + calls * each.seconds
     below = _both(first.seconds - first.low, calls * (each.seconds - each.low))
