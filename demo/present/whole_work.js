@@ -132,7 +132,9 @@ window.wholeWork = (() => {
     if (!sections.length) return;
     asked ??= read(new URLSearchParams(location.search).get('calls') ?? '') ?? { calls: Number(sections[0].dataset.calls) };
     for (const section of sections) draw(section, asked);
-    const { tokens } = JSON.parse(sections[0].dataset.work), work = String(asked.calls / tokens);
+    const raced = document.querySelector('#work .whole-work, .sent .whole-work');
+    if (!raced) return;  // a search has sliders and no race
+    const work = String(asked.calls / JSON.parse(raced.dataset.work).tokens);
     for (const race of document.querySelectorAll('#race svg[data-plot], .sent svg[data-plot]')) {
       if (race.dataset.asked === work) continue;
       race.dataset.asked = work;

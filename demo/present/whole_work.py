@@ -180,12 +180,11 @@ def strip(ways: Mapping[str, WayCost], title: str, size: str = 'width="100%"', n
     parts, texts, along = [], [], segments(ways)
     for part in along:
         width = part.end - part.begin
-        parts.append(f'<rect class="{part.kind}" x="{part.begin:.2%}" width="{width:.2%}" height="{STRIP_HEIGHT}"/>')
-        middle = STRIP_HEIGHT / 2
+        parts.append(f'<rect class="{part.kind}" x="{part.begin:.2%}" width="{width:.2%}" height="100%"/>')
         if part.kind == "unknown":  # stripes, drawn as the dashes of one thick line: a pattern needs a name
-            parts.append(f'<line x1="{part.begin:.2%}" x2="{part.end:.2%}" y1="{middle}" y2="{middle}"/>')
+            parts.append(f'<line x1="{part.begin:.2%}" x2="{part.end:.2%}" y1="50%" y2="50%"/>')
         if len(part.words) * LETTER < width * narrowest:
-            place = f'x="{(part.begin + part.end) / 2:.2%}" y="{middle + 4.5}" text-anchor="middle"'
+            place = f'x="{(part.begin + part.end) / 2:.2%}" y="50%" dy="0.35em" text-anchor="middle"'
             texts.append(f'<text class="on-{part.kind}" {place}>{escape(part.words)}</text>')
     ranges = [f"{part.words} up to {_calls_text(part.end)}" for part in along[:-1]]
     label = escape(f"{title}: {', then '.join([*ranges, along[-1].words])}")

@@ -382,11 +382,32 @@ def test_a_search_outlives_a_reload(tab: Any, address: str, runner: Runner, shot
     tab.keyboard.press("5")
     tab.get_by_text("everything was tried").wait_for()  # it is all stored
     assert tab.locator("#best-table").is_visible() and not tab.locator("#best-charts").is_visible()
+    for size in (PROJECTOR, SMALL_PROJECTOR):
+        tab.set_viewport_size(size)
+        _ends_above_the_bar(tab, "#best-work .along:last-of-type")
+        _ends_above_the_bar(tab, "#best-table")
+        assert _outside(tab) == []
+    told = tab.locator("#best-work .start b").first
+    tab.get_by_role("slider", name="between two restarts").press("Home")
+    assert told.inner_text() == "eager is known to be the best"
+    tab.get_by_role("slider", name="between two restarts").press("End")
+    assert told.inner_text().startswith("freezing saves ")
+    tab.screenshot(path=shots / "stage-best-1280.png")
 
 
 # ---- stage mode
 
 PROJECTOR = {"width": 1920, "height": 1080}
+SMALL_PROJECTOR = {"width": 1280, "height": 720}
+OUTSIDE = """() => {
+  const box = part => part.getBoundingClientRect(), [slider] = document.querySelectorAll('#work .ask');
+  const pictures = slider ? [...document.querySelectorAll('#seen img')] : [];
+  return pictures.filter(part => part.checkVisibility() && box(part).bottom > box(slider).top)
+    .concat([...document.querySelectorAll('#stage-bar button, .whole-work *')]
+      .filter(part => part.checkVisibility() && (box(part).right > innerWidth || box(part).bottom > innerHeight)))
+    .map(part => part.outerHTML.slice(0, 80));
+}"""
+"""JavaScript that returns pictures that reach into the slider below them, and parts outside of the window."""
 
 
 def test_stage_mode_answers_to_its_keys(tab: Any, address: str, runner: Runner) -> None:
@@ -451,6 +472,10 @@ def test_keys_run_and_cancel(tab: Any, address: str, runner: Runner, shots: Path
     tab.wait_for_url("**run=*")  # so that a reload shows the recorded run again
 
 
+def _outside(tab: Any) -> list[str]:
+    return list(tab.evaluate(OUTSIDE))
+
+
 def _ends_above_the_bar(tab: Any, part: str) -> None:
     box, bar = tab.locator(part).first.bounding_box(), tab.locator("#stage-bar").bounding_box()
     window = tab.viewport_size
@@ -475,7 +500,7 @@ def _fills_the_screen(tab: Any) -> None:
     sides = [tab.locator(part).first.bounding_box() for part in ("#top .speed", "#seen img:visible")]
     assert [box["x"] < middle * 0.9 for box in sides] == [True, False]
     assert sides[1]["height"] >= 0.24 * tab.viewport_size["height"]
-    assert tab.evaluate(SMALL) == []
+    assert tab.evaluate(SMALL) == [] and _outside(tab) == []
     assert tab.evaluate("document.documentElement.scrollHeight") == tab.viewport_size["height"]
 
 
@@ -492,11 +517,13 @@ def test_the_answer_fills_the_stage(tab: Any, address: str, shots: Path) -> None
     _fills_the_screen(tab)
     size = float(figure.evaluate("figure => parseFloat(getComputedStyle(figure).fontSize)"))
     assert 0.698 * size >= 0.15 * 1080  # the height of IBM Plex Sans' digits
-    tab.set_viewport_size({"width": 1280, "height": 720})
+    tab.set_viewport_size(SMALL_PROJECTOR)
     _fills_the_screen(tab)
+    tab.get_by_role("slider", name="between two restarts").press("End")  # with the longest answers
+    _ends_above_the_bar(tab, "#work .along:last-of-type")
     tab.screenshot(path=shots / "stage-result-1280.png")
     tab.set_viewport_size({"width": 801, "height": 700})  # a small projector
-    assert scroll_width(tab) == 801
+    assert scroll_width(tab) == 801 and _outside(tab) == []
     tab.locator("[data-stage=off]").click()
     tab.locator("#fields").wait_for()
     tab.locator("#race .race:visible").wait_for()

@@ -36,6 +36,8 @@ class BestPane(WorkView[BestSearch]):
         self._desk, self._tab = desk, run_tab
         with run_tab.pane.best:
             self.head = gr.Markdown(elem_id="best-head")
+            self.work = gr.HTML(visible=False, elem_id="best-work", apply_default_css=False)
+            """How many calls between two restarts? A slider with a strip of the ways for each start."""
             self.table = tables.make_table("best-table", "Ways; press a row to see its run")
             self.code = code_to_copy(label="The lines of code for this way", visible=False)
             with gr.Row(elem_id="best-charts"):
@@ -45,7 +47,7 @@ class BestPane(WorkView[BestSearch]):
                 }
             self.details = gr.Markdown(elem_id="best-opened", elem_classes="section")
         pane, buttons = run_tab.pane, run_tab.form.buttons
-        answer = [self.head, self.table, pane.work, self.code, *self.charts.values()]
+        answer = [self.head, self.work, self.table, self.code, *self.charts.values()]
         super().__init__(desk.works, [self.head, self.table], [*answer, *buttons, pane.notice])
         around = [pane.best, pane.notice, pane.live, *buttons, run_tab.has_run, run_tab.shown_id]
         self._beginning = [*around, *answer, self.details, self.work_shown]
@@ -101,7 +103,7 @@ class BestPane(WorkView[BestSearch]):
         figures = {plot: draw(table) if going.ended else None for draw, plot in self.charts.items()}
         slider = whole_work.slider(best_costs.way_choice(table)) if going.ended else ""
         changes: Updates = {
-            self._tab.pane.work: gr.update(value=slider, visible=bool(slider)),
+            self.work: gr.update(value=slider, visible=bool(slider)),
             self.code: gr.update(value=code, visible=bool(code)),
             **{plot: tables.plot(figure) for plot, figure in figures.items()},
         }

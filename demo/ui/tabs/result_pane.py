@@ -60,7 +60,7 @@ class ResultPane:
         self.repeat = gr.Button("Repeat in a fresh process", visible=False, size="sm", elem_id="repeat")
         self.race = gr.HTML(visible=False, elem_id="race", apply_default_css=False)
         self.work = gr.HTML(visible=False, elem_id="work", apply_default_css=False)
-        """How many calls between two restarts? The slider below the race, or below what a search found."""
+        """How many calls between two restarts? The slider below the race."""
         self.outputs = Outputs()
         self.folds: dict[str, gr.Accordion] = {}
         self.sections: dict[str, gr.Markdown] = {}

@@ -70,7 +70,7 @@ def test_a_search_fills_its_table_up_to_charts_with_code() -> None:
     (first, rank, *_), (second, *_), *_ = shown(last[pane.table])
     assert (first, rank, second) == ("Freezing", "1", "A package")
     assert all(last[plot]["visible"] and last[plot]["value"] is not None for plot in pane.charts.values())
-    assert "freezing" in last[pane.code]["value"]
+    assert "freezing" in last[pane.code]["value"] and "restarts?" in last[pane.work]["value"]
     assert is_ready(page, last)
 
 
