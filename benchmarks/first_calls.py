@@ -51,7 +51,7 @@ class Start:
     cache: str
     """'cold' or 'warm', as inductor reports it."""
     seconds: float
-    """Of the first call, without inductor's instruction probe."""
+    """Seconds of the first call, without inductor's instruction probe."""
     load: float
     """Load average of the machine before the start."""
 

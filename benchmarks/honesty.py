@@ -33,9 +33,10 @@ from demo.sweep.best_table import EAGER_WAY, Way, WayResult
 RUNS = 4_000
 """Simulated runs of each speed."""
 FIRST_CALL_SECONDS = {0.004: 18.0, 0.03: 20.0, 0.3: 35.0}
-"""By the seconds of an eager call: the first call from nothing on two cores, see benchmarks/results/ways.md."""
+"""Seconds of the first call on two cores with an empty cache (benchmarks/results/ways.md), by seconds of an eager
+call."""
 SAME = {0.004: 0.94, 0.3: 0.6}
-"""The aims for equal variants."""
+"""The share of runs with equally fast variants that must at least be called 'same', by the seconds of an eager call."""
 TRUTHS = (1.0, 1.43, 0.7, 1.05)
 SPEC = catalog.make_spec("shapes-vit")
 WAYS = 8
@@ -50,7 +51,7 @@ class Machine:
     noise: float = 0.0
     """Standard deviation of the logarithm of a call's time."""
     correlated: float = 0.0
-    """The same, for a part of the noise that keeps 95 % of itself from call to call."""
+    """Standard deviation of a further noise, of which 95 % stay from one call to the next."""
     drift: float = 0.0
     """Share by which everything is slower after one second."""
     bursts: float = 0.0

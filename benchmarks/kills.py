@@ -26,7 +26,7 @@ LIMIT_SECONDS = 2.0
 PATIENCE_SECONDS = 120.0
 POLL_SECONDS = 0.01
 LONGEST = {"import": 8.0, "load": 1.0, "compile": 10.0, "time": 4.0, "check": 12.0}
-"""Each part of a worker's life, and the seconds after its begin within which the kill comes."""
+"""Each phase of a worker, and within how many seconds after its begin the app is killed."""
 ONE_RUN = """
 import sys
 from pathlib import Path
@@ -44,7 +44,7 @@ class Kill:
     after_seconds: float
     """Seconds from the begin of the phase to the kill."""
     alive: int
-    """Processes beside the app's own at that moment."""
+    """How many processes ran besides the app's own when it was killed."""
     survived_seconds: float
     """Seconds from the kill until the last of these processes was gone."""
 

@@ -37,7 +37,7 @@ EARLY_RUNS = 20
 """Memory at the end is compared with memory after these runs."""
 QUICK = "benchmarks.quick_worker"
 PROCESSES = 3
-"""Left when nothing runs: the server, its spare worker, and the watcher that ends that worker with the server."""
+"""The processes left when no run goes on: the server, its spare worker, and the watcher that ends this worker."""
 GIVE_UP_SECONDS = 600.0
 PROBE_SECONDS = 0.1
 FULL = "The queue is full"

@@ -85,9 +85,9 @@ class Judged:
 
     speedup: Speedup
     captured: float
-    """Share of the reruns whose estimate lies in its interval."""
+    """Share of the other runs whose estimate lies in this run's interval."""
     captured_within: float
-    """The same share, of its interval within one process."""
+    """The same share, for this run's interval within one process."""
     holds_mean: bool
 
 

@@ -48,7 +48,7 @@ CPU_SECONDS = 240.0
 PLAN = timing.Plan(precision=0.02, min_seconds=0.25, max_seconds=0.8, longest_seconds=1.2)
 """When the timing of one mode ends. A group with two modes has twice these seconds."""
 DEVICE_SECONDS = 0.2
-"""Limit for the GPU's own clock, which `demo.backend.profiling` would read for a second."""
+"""How long calls are timed by the GPU's own clock; `demo.backend.profiling` would time them for a second."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class Modes:
 
 
 LOADED = ("environment", "image", "start_up")
-"""Fields of a result that the first cell of a group finds for all."""
+"""Fields of a result that the first run of a group finds out for all runs of the group."""
 
 
 def time_modes(

@@ -54,7 +54,7 @@ from typing import Any
 NVML_CHECK = "PYTORCH_NVML_BASED_CUDA_CHECK"
 os.environ.setdefault(NVML_CHECK, "1")  # a look for a GPU must not start CUDA: the groups are forked
 CACHE = Path("/dev/shm/worth-compiling-evidence")
-"""The compile cache of a call, in memory."""
+"""The compile cache while the program runs, in memory."""
 if __name__ == "__main__":
     if os.access(CACHE if CACHE.exists() else CACHE.parent, os.W_OK):
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE))
@@ -82,11 +82,11 @@ LONGEST = ("facebook/mask2former", "facebook/maskformer", "facebook/detr-resnet-
 """Beginnings of the checkpoints that compile longest, the longest first."""
 MINUTES = 8.5
 TABLES_SECONDS = 20.0
-"""The end of a call, kept for ending the processes, writing the tables and packing the cache."""
+"""How many seconds of `MINUTES` are kept for ending the processes, writing the tables and packing the cache."""
 GPU_ONLY = ("formats", "autotune")
 """Steps that the quick mode leaves out."""
 MIN_WAVE_SECONDS = 30.0
-"""A wave that had less time to compile would time nothing."""
+"""If less time is left to compile, no further groups are started: none would be ready for its timing."""
 
 
 class TimeUp(BaseException):

@@ -34,9 +34,9 @@ from demo.core.result_json import to_json
 from tools.gpu_cells import Alone, Group, Modes, worker_job
 
 READY_SECONDS = 150.0
-"""Limit of a group's compile ahead."""
+"""How long a group may compile before its turn."""
 TURN_GUESS = 5.0
-"""Guessed seconds of a turn, by which the compile ahead ends early enough for what is ready to be timed."""
+"""Guessed seconds of a turn. The compiles end early enough to leave this time for each group."""
 DIE_WITH_PARENT = 1
 """Linux's PR_SET_PDEATHSIG."""
 

@@ -21,10 +21,10 @@ from ..store.history import History
 from ..sweep.grid import PICTURE
 
 OK, FAILED, BAD_INPUT, UNDECIDED = 0, 1, 2, 3
-PROBE = "Trying the processor's vector instructions, once for a compile cache ..."
 """The exit codes of a command. Only `run --at-least` ends with UNDECIDED."""
+PROBE = "Trying the processor's vector instructions, once for a compile cache ..."
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""Where a command adds itself to the command line."""
+"""The object to which each command adds its own parser."""
 
 
 class Stop(threading.Event):

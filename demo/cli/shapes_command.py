@@ -26,7 +26,7 @@ RUN_OPTIONS = ("device", "weights", "mode", "dtype", "threads", "text", "prompt"
 SPREAD = 0.1
 """A total up to 10 % above the least one counts as equal to it, because each is from one process only."""
 STRATEGIES = ("eager", "auto", "on", "off", "padded")
-"""Eager, the values of `dynamic`, and "padded": "off" with few batch sizes, rounded up to powers of two."""
+"""Eager, the values of `dynamic`, and "padded": as "off", with each batch size rounded up to a power of two."""
 
 
 @dataclass(frozen=True)

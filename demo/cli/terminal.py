@@ -25,7 +25,7 @@ MAX_PREDICTIONS = 5
 WIDTH = 100
 ANSI_CODES = {"bold": "1", "eager": "33", "compiled": "34", "faster": "1;32", "slower": "1;31"}
 SIGN_OF_LIFE_SECONDS = 30.0
-"""Where the progress line cannot be rewritten, as in a log file, a command prints one at least this often."""
+"""In a log file, where the progress line cannot be rewritten, a command prints a new line at least this often."""
 LATE_FACTOR = 1.5
 """From this multiple of its estimated time on, a sweep says that it takes longer."""
 REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}

@@ -17,7 +17,7 @@ from .report import Report
 from .speedup_words import with_ends
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""The titles of the columns, the first one '', and the lines. A line is its name, then a value for each other title."""
+"""(titles of the columns, lines). The first title is ''. A line has its name, then a value for each other title."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ SIZES = {
     "narrow": Size(430, 190, 24, 17, 6.6),
     "stage": Size(1000, 84, 30, 24, 10.2),
 }
-"""The sizes for a page, for a phone, and for stage mode: as wide as a window that is not high, with larger letters."""
+"""The sizes for a page, for a phone, and for stage mode, which has a wide, low picture with larger letters."""
 LEFT, TOP = 2, 26
 BEYOND_CROSSING, BEYOND_COMPILE = 1.5, 4.0
 """The time axis ends at 1.5 times the last crossing or 4 times the longest first call, whichever is later."""
@@ -86,12 +86,12 @@ class RaceLine:
     each: float
     """Seconds of each further call; infinite while unknown."""
     crossing: tuple[float, float, float] | None = None
-    """When the line meets eager's: earliest, estimate, latest; infinite: never. None: not drawn.
-
-    The range is the 95 % interval, which knows both errors: that of the first call and that of the speed-up."""
+    """When compiled has answered as many calls as eager: (earliest, estimate, latest). Infinite: never. None: not
+    drawn. Earliest and latest are a 95 % interval, which includes the errors of the first call and of the speed-up."""
 
     bends: tuple[tuple[float, float, float], ...] = ()
-    """Of a run that goes on, the parts of the line, as in `Progress`: seconds, calls, and seconds of a further call."""
+    """The straight parts of the line while a run goes on, as in `Progress`: (seconds, calls, seconds of a further
+    call)."""
 
     def work(self, seconds: float) -> float:
         """Returns how many calls have been answered after `seconds`; a call in progress counts as a fraction."""

@@ -52,7 +52,7 @@ class Start:
     name: str
     """The state in words: 'from nothing' (empty compile cache), 'with a kept cache', 'with the package kept'."""
     seconds: float
-    """The time of the first call; of several equal runs the mean."""
+    """Seconds of the first call, pooled over runs with the same settings, except with a partly filled cache."""
     cost: CompileCost
     """One first call with its parts, {} if they are not known."""
     paid: BreakEven | None

@@ -18,7 +18,7 @@ APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),
     *("compiler", "scope", "freezing", "prompt", "tokens"),
 )
-"""Options that a program applies. A run that sets another one gets no program, timing aside."""
+"""Options that a program applies. With any other option, unless it changes only the timing, a run gets no program."""
 DYNAMIC_ARGUMENT = {"auto": [], "on": ["dynamic=True"], "off": ["dynamic=False"]}
 TITLE_BLOCK = '"""Times a model eager and compiled, in turns."""\n'
 HEAD_BLOCK = """

@@ -12,7 +12,7 @@ from .report import Report
 from .script import change
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""The browser that opens the file asks nobody for anything."""
+"""The file's Content-Security-Policy: a browser that opens the file loads nothing from any server."""
 
 
 def page(report: Report, calls: int = whole_work.USUAL_CALLS) -> str:

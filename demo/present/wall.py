@@ -43,7 +43,7 @@ _STYLE = f"""<style>
 class _Axis(NamedTuple):
     begin: float
     end: float
-    """Ends of the time axis of all pictures, in seconds."""
+    """Where the time axis of all pictures begins and ends, in seconds."""
 
     def x(self, seconds: float) -> float:
         share = math.log(seconds / self.begin) / math.log(self.end / self.begin)

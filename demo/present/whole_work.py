@@ -140,7 +140,7 @@ class StripPart:
 
     begin: float
     end: float
-    """Shares of the axis, 0 to 1."""
+    """Where the part begins and ends, as shares of the axis from 0 to 1."""
     kind: str
     """CSS class: 'eager', 'compiled', 'several' (compiled, but not known which way) or 'unknown'."""
     words: str

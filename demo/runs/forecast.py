@@ -65,11 +65,11 @@ class Forecast:
     runs: int
     """How many earlier runs the forecast rests on; 0 for a rough guess."""
     same_settings: bool = True
-    """Whether these had the same settings, not only the same model."""
+    """Whether these earlier runs had the same settings, not only the same model."""
     compile_seconds: float | None = None
-    """Of `seconds`, those of one first call with its compile; None if only the whole is known."""
+    """The part of `seconds` for one first call with its compile; None if that part is not known."""
     crowd: float = 1.0
-    """By which factor other programs make it longer, but for the timing."""
+    """The factor by which other programs make the run longer, except for its timing."""
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ class Files:
 
 NO_FILES = Files()
 LATE, LATE_SECONDS = 1.2, 2.0
-"""From this multiple of an estimate on, and these seconds for the warm-up behind a compile, a run says that it takes
-longer."""
+"""A run says that it takes longer than estimated once it has taken `LATE` times the estimate. For a compile,
+`LATE_SECONDS` are added, because a warm-up follows it."""
 
 
 @dataclass

@@ -18,7 +18,7 @@ class ThreadPolicy:
     refuse_fewer_threads: bool = False
     """Whether a process is refused if fewer cores than `threads` are free. If False, it then gets fewer threads."""
     kept_threads: tuple[int, ...] = ()
-    """Numbers of threads that are preferred then, because the compile cache has their code."""
+    """If fewer threads are used, these numbers are preferred, because the compile cache has their code."""
 
 
 class Repeats:

@@ -33,7 +33,7 @@ MAX_SEARCHED = 10_000
 """How many of the newest results a search looks into."""
 MAX_WORDS = 20
 PROBE_BYTES = 1_000_000
-"""What is written to see whether the folder takes a result: as much as a large one."""
+"""How many bytes are written to see whether the folder takes a result: as many as a large result has."""
 _CACHED_RESULTS = 256
 """How many results stay in memory, so that showing a list again does not compute their intervals again."""
 _SAME_MACHINE = "device_name = :device_name AND torch = :torch"

@@ -34,7 +34,7 @@ DELETED = "dataset-deleted"
 RESULT_FILES = ("runs/{}.json", "rows/{}.parquet")
 """The files of a result, by DAY/ID."""
 SHARED_FILE = "pages/{}.html"
-"""The file to send of a result, which `push_page` brings there."""
+"""The HTML file of a result, by DAY/ID. `push_page` uploads it."""
 EVERY_MINUTES = 5.0
 LAST_PUSH_SECONDS = 10.0
 """How long the end of the program waits for the last push."""

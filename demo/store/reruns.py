@@ -38,9 +38,9 @@ class StoredRun:
     within: Interval
     """The speed-up with its interval, from the run's own process alone."""
     process: ProcessResult | None = None
-    """The process's times, for the speed-ups of later runs; None if those may not be pooled over it."""
+    """The process with its times; None if the speed-ups of later runs may not be pooled with it."""
     host_bound: bool | None = None
-    """`RunResult.host_bound`: such runs vary more between processes than others."""
+    """Whether launching kernels limits eager's speed (`RunResult.host_bound`): such speed-ups vary more than others."""
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:

@@ -104,7 +104,7 @@ class WayResult:
     measured: Measured | None = None
     """Latency of plain eager divided by the latency of this way, before it is judged."""
     speedup: Difference | None = None
-    """`measured`, judged as one of as many questions as there are ways with a speed-up."""
+    """`measured` with a verdict, and an interval widened for the number of ways that are compared with eager."""
     seconds: float | None = None
     """The latency of a call run this way."""
     eager_seconds: float | None = None

@@ -32,7 +32,7 @@ QUICK_SECONDS = 1.0
 FINAL_RUNS = 2
 """The best two ways run in at least this many processes each."""
 FIRST_SHARE = 0.6
-"""After this share of the budget, ways that have run before go before ways that have not."""
+"""Once this share of the time budget is used, ways that have already run go before the other ways."""
 
 
 class Search:

@@ -20,7 +20,7 @@ WAY_COLUMNS = {
     "agreement": "Outputs",
 }
 """Titles by column. A first answer is the time from a process's start to its first output. Both latencies are those of
-the same run; a way that changes eager has its own alone."""
+the same run; for a way that changes eager, only its own latency is given."""
 FIRST_ANSWER_PARTS = {
     "import": "import",
     "load": "weights and inputs",

@@ -36,7 +36,8 @@ class Done:
 
 Event = Waiting | Timing | Done
 Turn = Callable[[], AbstractContextManager[Iterable[int]]]
-"""Queues a run. Its context yields how many runs go first, until it is the run's turn; its end starts the next run."""
+"""Makes a run wait. Its context yields how many runs go first, until it is the run's turn. Its end lets the next run
+start."""
 
 
 class RunArguments(TypedDict, total=False):

@@ -45,7 +45,7 @@ RAW: EventOptions = {"preprocess": False, **EVENT_OPTIONS}
 """With these, a handler gets the values as the browser sent them. Otherwise gradio decodes the picture, and fails if it
 is broken. The worker decodes it instead, and says what is wrong."""
 LATEST: EventOptions = {"trigger_mode": "always_last", **RAW}
-"""`RAW`, and the last of several quick changes is always handled. Otherwise gradio may drop it."""
+"""`RAW`, and of several quick changes at least the last is handled. Otherwise gradio may drop it."""
 
 
 def problem_card(title: str, message: str, remedy: str = "") -> Markup:

@@ -52,7 +52,7 @@ FIRST_CHECKPOINT = next(entry for entry in catalog.CHECKPOINTS if entry.id == ca
 """The checkpoint that the form has when the page opens."""
 VIT = "google/vit-base-patch16-224"
 CROWDED = 1.25
-"""From this factor on, by which other programs make a run longer, the estimate names them."""
+"""If other programs make a run this many times as long or longer, the estimate says so."""
 
 FieldValues = dict[str, Any]
 """The values of the form's fields by name, as a browser sent them."""

@@ -38,7 +38,7 @@ FILES = {
     "trace": ("Trace for Perfetto", ""),
     "package": ("Package (.pt2)", ""),
 }
-"""The words on each button, and the end of the file's name; '' for a file that the run has written, with its name."""
+"""For each file: the words on its button, and the end of its name. '': the run itself wrote and named the file."""
 RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
 CANNOT_DRAW = "The picture of this result cannot be drawn again."
 NO_DIFFERENCE = "There is no difference to draw."
@@ -60,7 +60,7 @@ class ResultPane:
         self.repeat = gr.Button("Repeat in a fresh process", visible=False, size="sm", elem_id="repeat")
         self.race = gr.HTML(visible=False, elem_id="race", apply_default_css=False)
         self.work = gr.HTML(visible=False, elem_id="work", apply_default_css=False)
-        """How many calls between two restarts? The slider below the race."""
+        """The slider for the number of calls between two restarts, below the race or below the result of a search."""
         self.outputs = Outputs()
         self.folds: dict[str, gr.Accordion] = {}
         self.sections: dict[str, gr.Markdown] = {}

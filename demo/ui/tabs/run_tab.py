@@ -48,7 +48,7 @@ LATE_HINT = "This takes longer than announced. Key S stops it and shows the reco
 DRAWING_SECONDS = race.PLAYED_SECONDS + 3.0
 """How long the animation of a new page keeps the browser busy. The browser may run on this machine."""
 RETURN_KEY = "again"
-"""The name in the address of a page that comes back to the run that it followed, as `events.js` has it."""
+"""The query parameter of a page that is loaded again to follow its run, as in `events.js`."""
 MAX_RUNS = 100
 """The most stored runs that a forecast reads. `History` keeps them in memory, so a forecast is quick."""
 

@@ -37,9 +37,9 @@ CHOICES: dict[str, tuple[str, list[str]]] = {
     "modes": ("Modes", list(MODES)),
     "dtypes": ("Number formats", list(DTYPES)),
 }
-"""Maps an axis of the grid to its title and its choices."""
+"""Maps each list of the form, whose values the sweep combines, to its title and its choices."""
 STORED_A_CELL, MAX_STORED = 20, 2000
-"""The most stored runs, newest first, that a sweep reads in order to reuse them: for each cell, and in all."""
+"""The most stored runs, newest first, that a sweep reads in order to reuse them: for each of its runs, and in all."""
 BYTES_A_PARAMETER = 4  # the published weights are float32
 OPENING = (
     "## Which models are worth compiling here?\n\nEvery combination of the choices is one run and fills one cell. Runs "

@@ -87,8 +87,8 @@ def refuse_addresses() -> None:
 
 MOST_SESSIONS = 2000
 MOST_UNREAD_OF_A_CLIENT = 60
-"""The most sessions of one address whose messages nobody reads. An open page reads them at once, so those that pile up
-are of closed pages and of calls. 60, because 50 visitors may come through one proxy."""
+"""The most sessions of one IP address whose messages nobody reads. An open page reads its messages at once, so unread
+sessions belong to closed pages and to calls of the API. 60, because 50 visitors may come through one proxy."""
 CLOSED_SECONDS = 2.0
 """A page counts as closed if its stream of messages broke off and no new stream is opened within this time."""
 

@@ -29,9 +29,9 @@ _log = logging.getLogger(__name__)
 MAX_BYTES = 200_000
 """The longest body of a request. A page sends some kilobytes, the longest prompt with escaped letters 120 kB."""
 MAX_MCP_BYTES = 2_000_000
-"""A tool's picture is a part of its request."""
+"""The longest body of a request to an MCP tool, which may contain a picture."""
 UPLOAD_EXTRA_BYTES = 2_000_000
-"""What an upload may have beside one file of the largest size."""
+"""How many bytes an upload may have in addition to one file of the largest size."""
 MAX_PARTS = 20_000
 """The most commas and brackets of a body: reading 600,000 empty lists stops the server for three seconds."""
 
@@ -45,7 +45,7 @@ PAGE_ROUTES = {
     ),
     "POST": (UPLOAD, JOIN, PREDICT),
 }
-"""What the page asks for, in gradio's notation. PREDICT: events that do not queue, such as Cancel."""
+"""The routes that the page uses, in gradio's notation. PREDICT is for events that do not queue, such as Cancel."""
 CLIENT_ROUTES = {
     "GET": (
         *("/config", "/favicon.ico", "/manifest.json", "/robots.txt", INFO),
@@ -60,13 +60,13 @@ CLIENT_ROUTES = {
         *(f"{API}/cancel", f"{API}/reset"),
     ),
 }
-"""What browsers, gradio's clients, programs and gradio itself ask for besides."""
+"""Further routes, which browsers, gradio's clients, programs and gradio itself use."""
 MCP_ROUTES = {
     "GET": (MCP, f"{MCP}/", f"{MCP}/http", f"{MCP}/http/", f"{MCP}/schema", f"{MCP}/sse"),
     "POST": (MCP, f"{MCP}/", f"{MCP}/http", f"{MCP}/http/", f"{MCP}/messages/"),
     "DELETE": (MCP, f"{MCP}/", f"{MCP}/http", f"{MCP}/http/"),
 }
-"""They exist with --mcp only."""
+"""The routes that exist only with --mcp."""
 _ALLOWED = [
     (method, compile_path(route)[0])
     for routes in (PAGE_ROUTES, CLIENT_ROUTES, MCP_ROUTES)
