@@ -93,7 +93,7 @@ def kill(phase: str, after_seconds: float, folder: Path) -> Kill:
 def table(kills: Sequence[Kill]) -> str:
     """Returns a table with a row for each kill.
 
-    For a process that did not end, it gives `PATIENCE_SECONDS`, after which the benchmark stopped to wait.
+    For a process that did not end, it gives `PATIENCE_SECONDS`, after which the benchmark stopped waiting.
     """
     header = [
         "its worker had begun to",

@@ -43,8 +43,7 @@ PROCESSES = 9
 
 @dataclass
 class Counted:
-    """Counts over simulated trials: intervals that cover the true speed-up, and intervals that cover a rerun's
-    estimate.
+    """Counts over simulated trials: intervals that cover the true speed-up, and those that cover a rerun's estimate.
 
     It also keeps the half-widths of all intervals.
     """

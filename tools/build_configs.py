@@ -361,7 +361,7 @@ def _own(values: Mapping[str, Any], general: Mapping[str, Any]) -> dict[str, Any
 
 
 def _text(values: Mapping[str, Any]) -> str:
-    """Returns the values as JSON. Keys are sorted, those of `id2label` as numbers. Enums become their values."""
+    """Returns the values as JSON. Keys are sorted, and the keys of `id2label` as numbers. Enums become their values."""
     return json.dumps(values, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
 
 

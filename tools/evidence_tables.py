@@ -236,7 +236,7 @@ def short_table(book: Book, commit: str | None, rows: str) -> str:
 
 
 def raw_times(rows: str) -> str:
-    """Returns the name of the file with all raw times, which lies beside the file `rows`."""
+    """Returns the name of the file with all raw times, which lies in the folder of the CSV file `rows`."""
     return f"{Path(rows).stem}.jsonl.gz"
 
 

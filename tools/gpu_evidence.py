@@ -131,7 +131,7 @@ def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Group]]:
 
 
 def longest_first(groups: Sequence[Group]) -> list[Group]:
-    """Returns the groups with those first that compile longest, which `LONGEST` names.
+    """Returns the groups in the order of `LONGEST`, which names those that compile longest. The other groups come last.
 
     The reason: groups that compile in parallel are all ready only when the longest compile has ended.
     """

@@ -39,7 +39,7 @@ WORKER_WORDS = {
 
 
 def short(checkpoint: str) -> str:
-    """Returns a checkpoint's short name: of a Hub id the part after the owner, of a path the last part."""
+    """Returns a checkpoint's short name: its Hub id without the owner, or the last part of its path."""
     return checkpoint.rsplit("/", 1)[-1]
 
 

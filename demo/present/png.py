@@ -71,7 +71,7 @@ def card(report: Report) -> bytes:
 
 
 def model(result: RunResult) -> str:
-    """Returns the checkpoint's name. Of a folder or file on this machine it is only the last part."""
+    """Returns the checkpoint's name; for a folder or file on this machine, only the last part of its path."""
     checkpoint = result.spec.checkpoint
     return naming.short(checkpoint) if catalog.is_folder(checkpoint) else checkpoint
 

@@ -291,6 +291,6 @@ def _path(path: Path) -> str:
 
 
 def literal(value: object) -> str:
-    """Returns the `repr` of a value; of a text in double quotes, if possible."""
+    """Returns the `repr` of a value. A text gets double quotes instead of single ones, if possible."""
     text = repr(value)
     return text if '"' in text else text.replace("'", '"')

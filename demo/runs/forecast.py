@@ -260,7 +260,7 @@ def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str
 
 
 def _seconds_of_calls(spec: RunSpec, checkpoint: Checkpoint) -> float:
-    """Returns a guess of the seconds of all calls of a run, from the model's size."""
+    """Returns how many seconds all calls of a run may take together, guessed from the model's size."""
     text = spec.task == TEXT_GENERATION
     # As in a ViT: two operations (multiply, add) for each weight and each patch of 16 x 16 pixels, or each token.
     patches = 1 if text else math.prod(checkpoint.input_size) / 256

@@ -36,7 +36,7 @@ class Files:
     """A folder that keeps AOTInductor's package, so that the next process of the same spec need not build it."""
 
     def existing(self) -> "Files":
-        """Returns the paths of those files that exist; None for all other fields, and for a folder."""
+        """Returns a copy that has only the files that exist. All other fields, and the folder, are None."""
         return Files(**{name: file for name, file in vars(self).items() if file is not None and file.is_file()})
 
 

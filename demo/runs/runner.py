@@ -59,7 +59,10 @@ class Runner:
         self._renew_spares()
 
     def _renew_spares(self, runs_after: int = 0) -> None:
-        """Closes surplus spare workers. If no spare is left, starts those needed for `runs_after` further runs."""
+        """Closes surplus spare workers, which have imported torch and wait for a run.
+
+        If no spare is left, starts those needed for `runs_after` further runs.
+        """
         # Two can import side by side on two cores.
         wanted = min(2, cores.usable_cores(), runs_after) or int(self._keeps_spare)
         while len(self._spares) > wanted:

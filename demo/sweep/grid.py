@@ -131,10 +131,10 @@ class GridRun:
 def make_cells(
     specs: Iterable[RunSpec], stored: Sequence[RunResult], machine: HostInfo, picture: Path, fresh: bool = False
 ) -> list[GridRun]:
-    """Returns a cell (a run of the grid) for each spec, with the stored result that a new run would only repeat.
+    """Returns a cell (a run of the grid) for each spec, with a stored result if a new run would only repeat it.
 
-    A cell without such a result has none. `stored`: results, newest first; with `fresh` they are ignored. A successful
-    result is not used if it is from fewer processes than the spec's `repeats`.
+    `stored`: results, newest first; with `fresh` they are ignored. A successful result is not used if it is from fewer
+    processes than the spec's `repeats`.
     """
     specs = [on_machine(spec, machine) for spec in specs]
     results: dict[RunSpec, RunResult] = {}

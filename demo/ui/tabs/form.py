@@ -164,8 +164,9 @@ def picture_for(checkpoint: str | None, image: FileDescription | None) -> object
 def picture_note(checkpoint: str | None, image: FileDescription | None) -> tuple[object, object]:
     """Returns updates of a note about the picture, and of a button that chooses a model for photographs.
 
-    The note says that the picture cannot be read; or that the model was trained on drawn shapes, and the picture is
-    another one. Only in the second case is the button visible.
+    - If the picture cannot be read, only the note is visible.
+    - If the model was trained on drawn shapes and the picture is not one of them, both are visible.
+    - Otherwise both are hidden.
     """
     entry, hidden = catalog.find((checkpoint or "").strip()), gr.update(visible=False)
     if not image or (entry is not None and entry.task == TEXT_GENERATION):

@@ -90,8 +90,8 @@ def race_of(report: Report, plays: bool) -> Markup:
 def kicker(result: RunResult, recorded: bool = False) -> Markup:
     """Returns the small line above the verdict: settings, machine, time. In stage mode only the settings are visible.
 
-    With `recorded`, "Recorded", time and machine come first, even in stage mode: an audience would think that the run
-    was made now.
+    With `recorded`, "Recorded", time and machine come first, even in stage mode. An audience would otherwise think that
+    the run was made now.
     """
     line = naming.run_line(result).replace(" · ", "\N{NO-BREAK SPACE}· ")  # no line begins with the dot
     if recorded:

@@ -217,7 +217,7 @@ class RunTab(WorkView[VisitorRun]):
     def _settle(
         self, checkpoint: str, image: forms.FileDescription | None, has_run: bool, request: gr.Request
     ) -> tuple[object, object]:
-        """Returns updates that choose ViT, a larger model than the first one, and its picture, on a machine with a GPU.
+        """Returns updates that choose ViT, larger than the form's first model, and its picture, if there is a GPU.
 
         They change nothing if ViT's weights cannot be loaded, if the page shows a run, or if the visitor or the link
         chose a checkpoint.

@@ -193,11 +193,11 @@ class Blocks(gr.Blocks):
     def get_config_file(self) -> BlocksConfigDict:
         """Returns gradio's configuration of the page, without two features that are costly for every open page.
 
-        - The connection that each tab keeps open. A browser has six connections to a server, so the seventh tab would
-          stay blank. gradio's server ends a session when this connection ends. Without it, a session's state is dropped
-          when newer sessions need its place.
-        - The timers of components that wait for an answer, even of hidden ones. Three of them asked for 180 frames a
-          second on an idle page, which took a tenth of a core from the timed model.
+        - Each tab keeps a connection open. A browser has six connections to a server, so the seventh tab would stay
+          blank. gradio's server ends a session when this connection ends. Without it, a session's state is dropped when
+          newer sessions need its place.
+        - Each component that waits for an answer runs a timer, even if it is hidden. Three timers asked for 180 frames
+          a second on an idle page, which took a tenth of a core from the timed model.
         """
         config: Any = super().get_config_file()
         events = [event | {"show_progress_on": []} for event in config["dependencies"]]

@@ -158,7 +158,10 @@ class Guard:
             )
 
     def _refuse_private_endpoint(self, path: str) -> None:
-        """Raises Refusal if the request calls an endpoint that is not public: it would skip the checks of an event."""
+        """Raises Refusal if the request calls an endpoint that is not public.
+
+        Such a call would skip the checks that an event of the page gets.
+        """
         if called := re.match(rf"{API}/call/(?:v2/)?([^/]+)", path):
             names = [str(event.api_name) for event in self._page.fns.values() if event.api_visibility == "public"]
             if called[1] not in names:
