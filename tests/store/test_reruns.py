@@ -192,6 +192,7 @@ def test_a_disturbed_run_takes_nothing_away_from_quiet_ones(history: History) ->
     last = with_earlier_runs(after(history, [], compiled=measurement(0.0018), **TAKEN), (), history)
     assert last.speedup.ratio == pytest.approx(quiet.speedup.ratio) and last.speedup.verdict == "faster"
     assert last.speedup.processes == 3 and last.as_processes() == last.earlier
+    assert last.speedup.within == last.earlier[-1].figures[last.main].within
 
 
 def test_a_disturbed_process_is_not_in_the_pool_of_a_later_run(history: History) -> None:

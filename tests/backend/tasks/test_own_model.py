@@ -110,6 +110,7 @@ def half(): return Net().bfloat16(), X
 def alone(): return Net()
 def no_module(): return X, X
 def no_tensor(): return Net(), 5
+in_memory = no_tensor
 def misfit(): return Net(), {"pixels": X}
 no_function = 5
 
@@ -187,6 +188,7 @@ def test_weights_get_the_runs_dtype_unless_they_are_complex(dtype: str, file: Pa
         ("alone", "returned an object of class Net. It must return (module, inputs)"),
         ("no_module", "returned (Tensor, Tensor). It must return"),
         ("no_tensor", "hold no tensor. It must return"),
+        ("in_memory", "The inputs of the measured model hold no tensor. Give a tensor"),
         ("misfit", "do not fit its module's forward: missing a required argument: 'x'"),
         ("failing", "failed: ValueError: no such size (mine.py, line 5)"),
         ("leaving", "failed: SystemExit: bye (mine.py, line 6)"),
