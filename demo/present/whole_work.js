@@ -112,13 +112,14 @@ window.wholeWork = (() => {
   const drawn = new WeakMap();  // what each slider shows
 
   const draw = (section, to) => {
-    const key = `${section.dataset.work} ${to.calls} ${to.typed}`;
+    const step = to.step ?? STEPS * Math.log10(to.calls);  // the lowest steps share a number of calls
+    const key = `${section.dataset.work} ${step} ${to.typed}`;
     if (drawn.get(section) === key) return;
     drawn.set(section, key);
     const work = JSON.parse(section.dataset.work), { calls } = to, range = section.querySelector('[type=range]');
     const many = count(calls, work.noun) + (to.daily ? ' a day' : '');
-    section.style.setProperty('--at', `${100 * Math.log10(calls) / DECADES}%`);
-    range.value = Math.round(STEPS * Math.log10(calls));
+    section.style.setProperty('--at', `${100 * step / (STEPS * DECADES)}%`);
+    range.value = Math.round(step);
     range.setAttribute('aria-valuetext', many);
     const typed = section.querySelector('.typed');
     if (typed !== document.activeElement) typed.value = to.typed ?? grouped(calls);
@@ -145,7 +146,8 @@ window.wholeWork = (() => {
   document.addEventListener('input', event => {
     const section = event.target.closest?.('.whole-work');
     if (!section) return;
-    const to = event.target.type === 'range' ? { calls: callsAt(event.target.valueAsNumber) } : read(event.target.value);
+    const step = event.target.valueAsNumber;
+    const to = event.target.type === 'range' ? { calls: callsAt(step), step } : read(event.target.value);
     event.target.setAttribute('aria-invalid', to === null);
     if (to === null) return;
     asked = to;

@@ -312,6 +312,8 @@ def test_the_slider_is_moved_by_keys(shown: Any) -> None:
     shown.keyboard.press("End")
     assert slider.get_attribute("aria-valuetext") == "100\N{NARROW NO-BREAK SPACE}000\N{NARROW NO-BREAK SPACE}000 calls"
     shown.keyboard.press("Home")
+    shown.keyboard.press("ArrowRight")
+    assert slider.input_value() == "1"
     race = shown.locator("#race .race:visible")
     assert race.locator(".asked circle").count() == race.locator(".line[data-each]").count() > 1
     calls_field.fill("1200")

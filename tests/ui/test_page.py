@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,11 @@ def address(tmp_path_factory) -> Iterator[str]:
         with serving(page) as address:
             assert page.app.state_holder.capacity == SESSIONS  # each call of the API is a session
             yield address
+
+
+def test_no_two_parts_of_the_page_have_the_same_id() -> None:
+    ids = Counter(part.elem_id for part in Page(FakeRunner(None)).blocks.values())
+    assert [id for id, parts in ids.items() if id and parts > 1] == []
 
 
 def test_the_masthead_says_why_nothing_can_be_compiled() -> None:

@@ -77,7 +77,7 @@ class ResultPane:
                 self.script = code_to_copy(show_label=False)
             with gr.Row():
                 self.files = {
-                    name: (gr.Button if ending else gr.DownloadButton)(words, size="sm", elem_id=name)
+                    name: (gr.Button if ending else gr.DownloadButton)(words, size="sm", elem_id=f"take-{name}")
                     for name, (words, ending) in FILES.items()
                 }
                 self.made = gr.DownloadButton("The file", elem_id="made", elem_classes="unseen")
