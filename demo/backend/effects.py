@@ -173,6 +173,7 @@ class _Trace(TorchDispatchMode):
         self.drew = self.computed = False
         self._origins: dict[int, int] = {tensor.untyped_storage().data_ptr(): 0 for tensor in inputs}
         """Maps a storage's address to that of the storage it was copied from; to 0 for inputs and for new numbers."""
+        self._inputs = set(self._origins)
 
     def __torch_dispatch__(
         self,
@@ -205,8 +206,13 @@ class _Trace(TorchDispatchMode):
         if copies and isinstance(source, torch.Tensor) and source.layout == torch.strided:
             place = source.untyped_storage().data_ptr()
             origin = self._origins.get(place, place)
-        for tensor in _strided_tensors(out):
-            self._origins[tensor.untyped_storage().data_ptr()] = origin
+        # An operator may write to an argument and return nothing, as torch._foreach_add_ does.
+        named = zip(func._schema.arguments, args, strict=False)
+        written = [given for argument, given in named if argument.alias_info and argument.alias_info.is_write]
+        for tensor in _strided_tensors((out, written)):
+            place = tensor.untyped_storage().data_ptr()
+            if not (copies and place in self._inputs):  # `restore` copies into inputs as well
+                self._origins[place] = origin
 
     def copied(self, outputs: object) -> bool:
         """Returns whether all `outputs` (clones of the call's outputs) are copies of tensors older than the call.

@@ -278,6 +278,11 @@ def test_a_number_that_changes_is_named_and_left() -> None:
     assert model_effects.changes == "own count" and not workload.restorer.needed
 
 
+def halved_by_numpy(model: Any, x: torch.Tensor) -> torch.Tensor:
+    x.numpy()[:] *= 0.5
+    return x.clone()
+
+
 def kept_answer(model: Any, x: torch.Tensor) -> torch.Tensor:
     if not model.answers:
         model.answers[0] = model.layer(x)
@@ -292,10 +297,13 @@ def kept_answer(model: Any, x: torch.Tensor) -> torch.Tensor:
         pytest.param(lambda m, x: x.T.contiguous(), False, id="the input in another order"),
         pytest.param(lambda m, x: torch.from_numpy(np.tanh(x.numpy())).double(), False, id="computed by NumPy"),
         pytest.param(lambda m, x: (m.layer.weight.clone(), x + 1), False, id="a copy beside an answer"),
+        pytest.param(lambda m, x: torch._foreach_mul_([x], [x.flip(0)]) or x, False, id="computed in place"),
+        pytest.param(halved_by_numpy, False, id="the input, computed by NumPy"),
+        pytest.param(lambda m, x: torch._foreach_add_([m.sums], [x]) or m.sums.clone(), False, id="a sum that is kept"),
     ],
 )
 def test_outputs_that_only_copy_kept_tensors_are_recognised(function: Callable[..., Any], copies: bool) -> None:
-    assert observed(function, answers={})[0].copies == copies
+    assert observed(function, answers={}, sums=torch.zeros(3, 4))[0].copies == copies
 
 
 class Wrapped(torch.Tensor):
