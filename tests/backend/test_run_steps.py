@@ -254,6 +254,7 @@ def test_a_core_taken_costs_a_wait_before_it_costs_a_thread(
 ) -> None:
     """`taken`: the cores that the timing finds free in its blocks. `free`: what is found before each timing."""
     torch.set_num_threads(3)
+    monkeypatch.setattr(cores, "usable_cores", lambda: 3)
     looks = iter([3, *free])  # the first look is the one before the warm-up
     in_blocks = iter(taken)
     monkeypatch.setattr(cores, "free_cores", lambda *_: next(looks))
