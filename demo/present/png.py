@@ -92,7 +92,7 @@ def _bars(report: Report, pen: ImageDraw.ImageDraw) -> None:
 # ---- the race
 
 RACE_WIDTH, RACE_HEIGHT = 1440, 900
-RACE_LEFT, RACE_RIGHT, RACE_TOP, RACE_GROUND = 32, 1408, 182, 630
+RACE_LEFT, RACE_RIGHT, RACE_TOP, RACE_GROUND = 32, 1408, 214, 630
 """Edges of the plot in pixels; `RACE_GROUND` is the lower one."""
 ROW = 48
 """Height of a line of text in pixels."""
@@ -110,7 +110,7 @@ def race_at_rest(report: Report) -> bytes:
     most = max(line.work(end) for line in lines)
     rows = [RACE_GROUND + ROW * number for number in range(2, 2 + len(lines))]
     image = Image.new("RGB", (OVERSAMPLE * RACE_WIDTH, OVERSAMPLE * RACE_HEIGHT), PAGE_PAPER)
-    pen = ImageDraw.Draw(image)
+    pen = ImageDraw.Draw(image, "RGBA")
 
     def place(seconds: float, calls: float) -> tuple[float, float]:
         return RACE_LEFT + (RACE_RIGHT - RACE_LEFT) * min(seconds, end) / end, RACE_GROUND - (
@@ -124,13 +124,14 @@ def race_at_rest(report: Report) -> bytes:
         _stroke(pen, [(RACE_LEFT, row - 9), (RACE_LEFT + 46, row - 9)], colour, 5, dashed)
         if line.crossing is not None:
             low, at, high = (place(seconds, lines[0].work(min(seconds, end))) for seconds in line.crossing)
-            _stroke(pen, [low, high], colour, 12)
+            _stroke(pen, [low, high], f"{colour}59", 12)  # a third opaque: eager's line is seen below
             _stroke(pen, [at, (at[0], RACE_GROUND)], PAGE_LINE, 2)
             pen.circle((OVERSAMPLE * at[0], OVERSAMPLE * at[1]), OVERSAMPLE * 9, PAGE_PAPER, PAGE_INK, OVERSAMPLE * 3)
     image = image.resize((RACE_WIDTH, RACE_HEIGHT), Image.Resampling.LANCZOS)
     pen = ImageDraw.Draw(image)
     _write(pen, (RACE_LEFT, 78), fmt.capital(report.answer), 64, RACE_RIGHT, bold=True)
-    _write(pen, (RACE_LEFT, 120), f"{report.pays} · {report.interval_and_basis}", 26, RACE_RIGHT, colour=PAGE_MUTED)
+    _write(pen, (RACE_LEFT, 120), report.pays, 28, RACE_RIGHT)
+    _write(pen, (RACE_LEFT, 154), fmt.capital(report.interval_and_basis), 24, RACE_RIGHT, colour=PAGE_MUTED)
     _write(pen, (RACE_LEFT, RACE_TOP - 22), race.TITLE, 24, RACE_RIGHT, colour=PAGE_MUTED)
     _write(pen, (RACE_LEFT, RACE_GROUND + 34), "0 s", 24, RACE_RIGHT, colour=PAGE_MUTED)
     pen.text((RACE_RIGHT, RACE_GROUND + 34), fmt.rounded_duration(end), PAGE_MUTED, font_for(24), "rs")

@@ -323,8 +323,10 @@ def test_the_slider_is_moved_by_keys(shown: Any) -> None:
     assert sentence.startswith("1\N{NARROW NO-BREAK SPACE}200 calls: from nothing costs ")
 
 
-def test_a_link_keeps_the_number_of_calls(shown: Any) -> None:
-    open_link(shown, f"{shown.url.partition('&calls')[0]}&calls=3/s")
+def test_a_link_keeps_the_number_of_calls(shown: Any, address: str) -> None:
+    shown.wait_for_url("**run=*")
+    run_id = shown.evaluate("new URLSearchParams(location.search).get('run')")
+    open_link(shown, f"{address}?run={run_id}&calls=3/s")
     calls_field = shown.locator("#work .typed")
     calls_field.wait_for()
     assert calls_field.input_value() == "3/s"

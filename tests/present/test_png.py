@@ -15,6 +15,7 @@ from demo.core.options import OWN_MODEL, BadInput, RunSpec
 from demo.core.result import RunResult
 from demo.present import png, race
 from demo.present.colours import COMPILED, EAGER, PAGE_PAPER, rgb
+from demo.present.pictures import printable_label
 from demo.present.report import Report
 
 LONG = RunSpec(
@@ -85,6 +86,8 @@ def test_a_result_without_an_answer_has_no_race() -> None:
 
 def test_the_race_at_rest_carries_the_answer(monkeypatch) -> None:
     written: list[str] = []
-    monkeypatch.setattr(png, "_write", lambda pen, place, text, *more, **named: written.append(text) or 0.0)
+    monkeypatch.setattr(png, "printable_label", lambda text, most: written.append(printable_label(text, most)) or text)
     png.race_at_rest(report := Report(full_result()))
-    assert written[0].lower() == report.answer and report.pays in written[1]
+    assert [text.lower() for text in written[:3]] == [
+        printable_label(text, 500).lower() for text in (report.answer, report.pays, report.interval_and_basis)
+    ]

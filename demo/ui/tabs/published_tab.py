@@ -33,8 +33,8 @@ EXPORTS = {"csv": published.to_csv, "json": published.rows_as_json}
 WALL = """## A wall of races
 
 How many calls compiled has answered (blue), as a share of those of eager (orange), after the time on the axis. At the
-dot compiling has paid; the thick line is its 95 % interval. Dashed: with a kept cache. A press opens the run. The rows
-above have no race: their tables hold no first calls."""
+dot compiling has paid; the thick line is its 95 % interval. Dashed: with a kept cache. A press opens a run that is
+stored here. The rows above have no race: their tables hold no first calls."""
 NO_WALL = "<p>No stored run has a race yet: it takes a known speed-up and outputs that agree.</p>"
 MAX_RACES = 100
 """The most stored runs whose charts the tab shows. `History` keeps the runs in memory."""
