@@ -173,8 +173,9 @@ class Run(RunState):
             compile_cache.use_empty_cache(Path(self.job.cache_folder))
         compiled = compile_cache.heal_and_retry(self.compile_in_process, Path(cache_dir()), self.caveats.append)
         self.caveats += caveats.of_instructions(workload.device)
-        # Read again, because only now the settings name the vector instructions that inductor compiled for.
-        self.set_part_fields("environment", settings=torch_settings.in_force(workload.model, workload.batch))
+        # Read again: only now the settings name inductor's vector instructions, and a model may set torch's threads.
+        settings = torch_settings.in_force(workload.model, workload.batch)
+        self.set_part_fields("environment", settings=settings, threads=torch.get_num_threads())
         eager_again = eager.warmup
         with self.out_of_memory_means_separate():
             eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)

@@ -86,6 +86,11 @@ class Halving(torch.nn.Linear):
 class Masked(torch.nn.Linear):
     def forward(self, x, mask): return super().forward(x.mul_(0.5)) * mask
 def masked(): return Masked(2, 2), (torch.ones(3, 2), torch.ones(1, 2).expand(3, 2))
+class Threaded(torch.nn.Linear):
+    def forward(self, x):
+        torch.set_num_threads(3)
+        return super().forward(x)
+def threaded(): return Threaded(2, 2), torch.ones(2)
 def kept(): return Kept(2, 2), torch.ones(2)
 def uncaptured(): return Uncaptured(2, 2), torch.ones(2)
 def seeded(): return Seeded(2, 2), torch.ones(2)
@@ -305,6 +310,14 @@ def test_what_a_call_does_besides_is_told(function: str, verdict: str, keys: set
     result = run_of(file, function)
     assert (result.status, result.parity.verdict) == ("ok", verdict)
     assert {caveat.key for caveat in result.caveats} & {"not_compared", "given_back", "draws", "not_watched"} == keys
+
+
+def test_the_threads_that_a_model_sets_itself_are_told(file: Path, quick: None) -> None:
+    before = torch.get_num_threads()
+    try:
+        assert run_of(file, "threaded").threads == 3 != before
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_first_call_writes_only_to_inputs_that_calls_change(file: Path, quick: None) -> None:
