@@ -13,11 +13,12 @@ import pytest
 from starlette.routing import compile_path
 from support.fake_runner import FakeRunner, measured
 from support.page_support import stored
-from support.samples import MACHINE, launching, measurement, ok_result
+from support.samples import MACHINE, launching, measurement, ok_result, text_result
 from support.troubles import collect_troubles
 
 from demo.core.comparison import Spread, WayCost
 from demo.core.options import BadInput, RunSpec
+from demo.core.outputs import Predictions
 from demo.core.result import RunResult
 from demo.core.stats import Duration
 from demo.present import whole_work
@@ -31,6 +32,7 @@ from demo.ui.web.guard import PAGE_ROUTES
 STORED = stored("segmentation")
 REFUSED = 13
 """The batch size that the fake runner refuses, as a worker does."""
+WROTE = Predictions(text=64 * " star", pieces=64 * (" star",), token_ids=64 * (7,))
 LONG = 64
 """A batch size whose run lasts until it is cancelled."""
 HEADLINE = "#top .headline .figure"
@@ -41,6 +43,8 @@ class Runner(FakeRunner):
         self.seconds = 600.0 if LONG == spec.batch_size else 0.4
         if spec.batch_size == REFUSED:
             return BadInput("Batch size 13 is unlucky. Choose another one.")
+        if spec.task == "text-generation":
+            return text_result(spec=spec, predictions={"eager": WROTE, "compiled": WROTE})
         return dataclasses.replace(
             measured(spec),
             spec=dataclasses.replace(spec, device="cpu"),
@@ -405,13 +409,13 @@ PROJECTOR = {"width": 1920, "height": 1080}
 SMALL_PROJECTOR = {"width": 1280, "height": 720}
 OUTSIDE = """() => {
   const box = part => part.getBoundingClientRect(), [slider] = document.querySelectorAll('#work .ask');
-  const pictures = slider ? [...document.querySelectorAll('#seen img')] : [];
-  return pictures.filter(part => part.checkVisibility() && box(part).bottom > box(slider).top)
+  const shown = slider ? [...document.querySelectorAll('#seen :is(img, .textfield)')] : [];
+  return shown.filter(part => part.checkVisibility() && box(part).bottom > box(slider).top)
     .concat([...document.querySelectorAll('#stage-bar button, .whole-work *')]
       .filter(part => part.checkVisibility() && (box(part).right > innerWidth || box(part).bottom > innerHeight)))
     .map(part => part.outerHTML.slice(0, 80));
 }"""
-"""JavaScript that returns pictures that reach into the slider below them, and parts outside of the window."""
+"""JavaScript that returns pictures and texts that reach into the slider below them, and parts outside of the window."""
 
 
 def test_stage_mode_answers_to_its_keys(tab: Any, address: str, runner: Runner) -> None:
@@ -532,6 +536,17 @@ def test_the_answer_fills_the_stage(tab: Any, address: str, shots: Path) -> None
     tab.locator("#fields").wait_for()
     tab.locator("#race .race:visible").wait_for()
     assert "stage=1" not in tab.url and scroll_width(tab) == 801
+
+
+def test_the_stage_shows_what_both_variants_wrote(tab: Any, address: str) -> None:
+    tab.set_viewport_size(SMALL_PROJECTOR)
+    open_link(tab, f"{address}?stage=1&checkpoint=shapes-gemma")
+    run(tab)
+    texts = tab.locator("#predictions .textfield")
+    texts.nth(1).wait_for()
+    tab.locator("#work .ask").wait_for()
+    assert texts.count() == 2 and _outside(tab) == []
+    _ends_above_the_bar(tab, "#predictions .compiled .textfield")
 
 
 def test_a_browser_asks_for_the_routes_of_the_page(tab: Any, address: str, runner: Runner) -> None:
