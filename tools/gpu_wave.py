@@ -142,7 +142,7 @@ class Child:
                 self.answer, self.ended = message, True
 
     def go(self, waiting: int) -> None:
-        """Tells the process that its turn begins. `waiting`: how many other groups still wait for their turn."""
+        """Tells the process of this group that its turn begins. `waiting`: how many other groups still wait."""
         with contextlib.suppress(OSError):
             os.write(self._writing, bytes([min(waiting, 255)]))
 

@@ -152,8 +152,9 @@ def bent(line: Line, begins: float, now: float, each: float) -> Line:
     """Returns a line of the chart "calls answered over time", in which each call from `now` on takes `each` seconds.
 
     - A line is a tuple of straight parts: (seconds at the start of the part, calls until then, seconds of each call).
-    - Adds a part to `line`, unless `each` differs from that of the last part by at most the share `BEND`.
-    - `begins`: seconds at which the first part starts if `line` is empty. `now` is then ignored.
+    - Adds a part if `each` differs from the seconds of a call in the last part by more than the share `BEND`. Else
+      `line` is returned as it is.
+    - If `line` is empty, its first part starts at `begins`, not at `now`. Both are in seconds.
     """
     if not line:
         return ((begins, 0.0, each),)

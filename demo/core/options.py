@@ -208,7 +208,7 @@ class RunSpec:
         None,
         1,
         1024,
-        "Threads of torch on a CPU; without it torch's own choice, but no more than other programs leave cores free.",
+        "Threads of torch on a CPU. Without it torch chooses, but at most as many as there are free cores.",
         fold="machine",
     )
     cache: str = choice(

@@ -319,7 +319,7 @@ class Measured(Interval):
         return Measured(both.ratio, both.low, both.high, floor, self.taken or other.taken)
 
     def around(self, ratio: float) -> "Measured":
-        """Returns a `Measured` of the value `ratio`, with an interval as wide, in percent, as that of this ratio."""
+        """Returns `ratio` with the error of `self`: an interval that is as wide, in percent of its ratio."""
         moved = ratio / self.ratio
         return Measured(ratio, self.low * moved, self.high * moved, self.floor, self.taken)
 

@@ -373,7 +373,7 @@ class Report:
 
     @cached_property
     def start_times(self) -> str:
-        """The times of first calls: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if recompiled."""
+        """The times of first calls: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' for a void run."""
         if self.kind in (None, "void") or not self.starts:
             return ""
         times = f"A start takes {', '.join(f'{fmt.duration(start.seconds)} {start.name}' for start in self.starts)}"

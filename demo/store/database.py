@@ -155,7 +155,7 @@ def _set_aside_unusable(path: Path, error: Exception) -> None:
 
 
 def _find_fault(path: Path) -> str:
-    """Returns 'damaged', or 'version-2' for a file in an older format, whose number is 2 here.
+    """Returns 'damaged', or for a file in an older format the number of the format, such as 'version-2'.
 
     Returns '' for a file that is usable, newer, or of another program.
     """

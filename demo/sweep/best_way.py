@@ -101,7 +101,7 @@ class Search:
 
     @property
     def missing(self) -> list[tuple[Way, bool]]:
-        """The ways still to run, each with whether it has run before. The results of runs may add ways to this list."""
+        """The ways that need a run now, each with True if this is a repeat. The result of a run may add ways."""
         return [(way, bool(self._runs[way.name])) for way in dict.fromkeys(way for way, _ in self._missing())]
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:

@@ -41,7 +41,7 @@ start."""
 
 
 class RunArguments(TypedDict, total=False):
-    """Arguments of `Runner.run` that a caller of `run_one` may give, too."""
+    """Optional arguments of `run_one`, which passes them on to `Runner.run`."""
 
     files: Files
     earlier: tuple[ProcessResult, ...]

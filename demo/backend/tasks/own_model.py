@@ -36,7 +36,7 @@ RETURN_BY_NAME = "Return them as a dict by name, which its ** passes on."
 ADD_NAMES = "Give forward a named parameter for each input: forward(self, x)."
 UNREADABLE = (pickle.UnpicklingError, SafetensorError, ValueError, EOFError, RuntimeError)
 """Errors of loaders that were given a Git LFS pointer in place of weights or JSON."""
-MEASURED = "the measured model"
+FROM_MEMORY = "the measured model"
 """What errors call a module that came from a program's memory."""
 EXPECTED = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"
 
@@ -55,7 +55,7 @@ class OwnModel(Workload):
 def load(spec: RunSpec, device: torch.device) -> OwnModel:
     """Calls the user's function. Raises BadInput if the file, the function or its result cannot be used."""
     file, name = own_model_parts(spec.checkpoint)
-    called = MEASURED if name == IN_MEMORY else f"{name}() of {file.name}"
+    called = FROM_MEMORY if name == IN_MEMORY else f"{name}() of {file.name}"
     torch.manual_seed(0)  # random weights are the same in every process of a run
     function = getattr(_import_file(spec.checkpoint, file), name, None)
     if not callable(function):
@@ -163,7 +163,7 @@ def _by_name(model: torch.nn.Module, inputs: object, called: str) -> Batch:
     by_name = dict(inputs) if isinstance(inputs, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
     by_position = () if isinstance(inputs, Mapping) else inputs if isinstance(inputs, list | tuple) else (inputs,)
     if not tensors((by_position, by_name)):
-        remedy = "Give a tensor, a tuple of arguments or a dict by name" if called == MEASURED else EXPECTED
+        remedy = "Give a tensor, a tuple of arguments or a dict by name" if called == FROM_MEMORY else EXPECTED
         raise BadInput(f"The inputs of {called} hold no tensor. {remedy}.")
     spec = getattr(model, "_in_spec", None)
     if isinstance(spec, pytree.TreeSpec) and spec.children()[0].num_children:

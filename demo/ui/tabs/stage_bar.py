@@ -48,7 +48,7 @@ def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
 
 @dataclass(eq=False)
 class PreFlight(Series):
-    """One run of each preset (a run that a key of stage mode starts), with the default picture of its model."""
+    """Runs each preset, which a key of the keyboard starts in stage mode, once, with its model's default picture."""
 
     names: list[str]
     cells: list[GridRun]
