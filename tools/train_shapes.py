@@ -58,7 +58,7 @@ class Tutor(torch.nn.Module):
         self.head = torch.nn.Linear(model.config.hidden_size, len(SHAPES) + 1)
 
     def forward(self, model: PreTrainedModel, batch: Batch) -> torch.Tensor:
-        """Returns the model's loss plus that of each patch's class. `batch["masks"]`, (n, size, size), gives the classes."""
+        """Returns the model's loss plus that of each patch's class, given by `batch["masks"]`, (n, size, size)."""
         images, masks = batch["pixel_values"], batch["masks"]
         outputs = model(pixel_values=images, labels=batch["labels"], output_hidden_states=True)
         tokens = outputs.hidden_states[-1][:, 1:]
