@@ -37,6 +37,8 @@ INNER_ERROR = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """Words, in lower case, in the errors of CUDA, C++, Linux, cuBLAS and cuDNN when memory runs out."""
 
+ASKED_BYTES = re.compile(r"tried to allocate (\d+) bytes")
+
 
 def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status, Failure]:
     """Returns the status and the failure of a run that raised `error` in `phase`, such as "compile"."""
@@ -46,6 +48,10 @@ def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status
         what = "The model" if spec.task == OWN_MODEL else f"Batch size {spec.batch_size}"
         mode = f" in mode {spec.mode}" if phase == "compile" and spec.mode != "default" else ""
         message = f"{what} ran out of memory on {device} while {PHASE_DOING[phase]}{mode}."
+        asked = ASKED_BYTES.search(str(error))
+        if asked and environment and int(asked[1]) > 2 * spec.batch_size * environment.memory_bytes:
+            # Half of it for one picture of the batch would not fit either.
+            return "out_of_memory", Failure(phase, f"{message} One tensor asked for {fmt.size(int(asked[1]))}.", "")
         return "out_of_memory", Failure(
             phase, message, *less_memory(spec, compiled=phase in ("compile", "time"), half=_half_format(spec))
         )

@@ -1,11 +1,13 @@
 """What a failed run says, and which other settings it offers."""
 
+import dataclasses
 import errno
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors import SafetensorError
+from support.samples import ENVIRONMENT
 from torch._dynamo.exc import Unsupported, UserError, UserErrorType
 from torch._inductor.exc import InductorError
 
@@ -122,6 +124,18 @@ def test_a_model_that_dynamo_leaves_to_eager_gets_the_remedy_of_the_cause() -> N
     assert failures.nothing_done([Caveat("no_graph")], []).remedy == ""
     with torch.compiler.set_stance("force_eager"):  # as a forward may do
         assert failures.nothing_done([Caveat("no_graph")], []).remedy.startswith("torch.compiler.set_stance(")
+
+
+@pytest.mark.parametrize(("asked", "batch_size", "helps"), [(4e12, 1, False), (4e12, 256, True), (40e9, 1, True)])
+def test_no_smaller_format_is_named_for_a_tensor_that_could_never_fit(
+    asked: float, batch_size: int, helps: bool, monkeypatch
+) -> None:
+    monkeypatch.setattr(profiling, "float32_advantage", lambda dtype: 0.5)
+    error = RuntimeError(f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {asked:.0f} bytes.")
+    spec = dataclasses.replace(catalog.make_spec("shapes-vit").on("cpu"), batch_size=batch_size)
+    result = RunResult("one", "", "ok", spec, environment=dataclasses.replace(ENVIRONMENT, memory_bytes=24 * 2**30))
+    _, failure = failures.explain(error, "warm up", result)
+    assert (bool(failure.remedy), "One tensor asked for" in failure.message) == (helps, not helps)
 
 
 def test_a_mode_that_ran_out_of_memory_while_it_compiled_is_named() -> None:
