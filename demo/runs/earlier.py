@@ -46,7 +46,8 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
     """Adds to the result the earlier processes over which its speed-up is pooled, and the spread between processes.
 
-    `earlier`: the earlier processes of the same run, stored or not. `history`: None if nothing is stored.
+    `earlier`: the earlier processes of the same run, whether or not they were stored. `history`: where earlier runs are
+    looked up; None if this program stores no results.
     """
     if result.speedup is None:
         return result

@@ -101,7 +101,7 @@ class OngoingRun:
         )
 
     def _late_estimate(self, elapsed: float, racing: float | None) -> float | None:
-        """Returns the estimate in seconds that the process has exceeded: of the compile, or of the whole; None if none.
+        """Returns the estimate in seconds that is exceeded: in the compile the compile's, else the process's, or None.
 
         `elapsed`: seconds since the process began. `racing`: seconds since the compile began; None before.
         """

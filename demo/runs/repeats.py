@@ -30,8 +30,8 @@ class Repeats:
         - `count`: how many processes the run has in total, including those in `earlier`, which have ended. At least one
           more process runs.
         - `runs_after`: how many other runs follow.
-        - `threads`: torch's threads in each process, or fewer if other programs use cores. None: each later process
-          uses exactly as many threads as the first.
+        - `threads`: the most threads of torch in a process, which uses fewer if other programs use cores. None: the
+          first process decides, and each later process uses exactly as many.
         """
         self.earlier = earlier
         self.number = self._first = len(earlier) + 1

@@ -50,8 +50,8 @@ def install() -> None:
 def upload_value(value: str) -> object:
     """Returns what gradio needs for `value`, a tool's argument for a picture.
 
-    It is a data URL unchanged, or gradio's description of an uploaded file, which is given by its path or http address.
-    Raises ValueError for anything else.
+    A data URL is returned unchanged. For the path or http address of an uploaded file, gradio's description of the file
+    is returned. Raises ValueError for anything else.
     """
     if value.startswith("data:"):
         return value
