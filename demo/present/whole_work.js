@@ -81,7 +81,7 @@ window.wholeWork = (() => {
     if (!found) return null;
     const number = Number(found[1].replace(/[\s\u202f]|,(?=\d{3}(?!\d))/g, '')) * ({ k: 1e3, K: 1e3, M: 1e6 }[found[2]] ?? 1);
     const calls = Math.round(number * (A_DAY[found[3]?.[0]] ?? 1));
-    return calls >= 1 && calls <= MOST ? { calls, typed: text.trim(), daily: Boolean(found[3]) } : null;
+    return calls >= 1 && calls <= MOST ? { calls, rate: found[3] && text.trim() } : null;
   };
 
   // ---- the mark in the race: where each line is after that many calls
@@ -113,17 +113,17 @@ window.wholeWork = (() => {
 
   const draw = (section, to) => {
     const step = to.step ?? STEPS * Math.log10(to.calls);  // the lowest steps share a number of calls
-    const key = `${section.dataset.work} ${step} ${to.typed}`;
+    const key = `${section.dataset.work} ${step} ${to.rate}`;
     if (drawn.get(section) === key) return;
     drawn.set(section, key);
     const work = JSON.parse(section.dataset.work), { calls } = to, range = section.querySelector('[type=range]');
-    const many = count(calls, work.noun) + (to.daily ? ' a day' : '');
+    const many = count(calls, work.noun) + (to.rate ? ' a day' : '');
     section.style.setProperty('--at', `${100 * step / (STEPS * DECADES)}%`);
     range.value = Math.round(step);
     range.setAttribute('aria-valuetext', many);
     const typed = section.querySelector('.typed');
-    if (typed !== document.activeElement) typed.value = to.typed ?? grouped(calls);
-    section.querySelector('.eager-takes').textContent = (to.daily ? `${many}. ` : '') + eagerTakes(work, calls);
+    if (typed !== document.activeElement) typed.value = to.rate ?? grouped(calls);
+    section.querySelector('.eager-takes').textContent = (to.rate ? `${many}. ` : '') + eagerTakes(work, calls);
     const answers = Object.entries(work.starts).map(([start, ways]) => [start, answer(ways, calls)]);
     section.querySelectorAll('.start b').forEach((place, number) => { place.textContent = answers[number][1]; });
     section.said = `${many}: ${answers.map(([start, words]) => `${start} ${words}`).join(', ')}.`;
@@ -156,14 +156,19 @@ window.wholeWork = (() => {
   document.addEventListener('change', event => {
     const section = event.target.closest?.('.whole-work');
     if (!section || !asked) return;
-    drawn.delete(section);  // a typed number is written anew once its field has lost the focus
-    drawAll();
     section.querySelector('.aloud').textContent = section.said;
     if (!window.address) return;  // a file that was sent
     const here = new URL(location);
-    here.searchParams.set('calls', asked.typed ?? asked.calls);
+    here.searchParams.set('calls', asked.rate ?? asked.calls);
     history.replaceState(history.state, '', here);
     window.tellTheSpace?.(here);
+  });
+  document.addEventListener('focusout', event => {  // the field shows the number that the answers are for
+    const section = event.target.closest?.('.whole-work');
+    if (!section || !asked) return;
+    event.target.removeAttribute('aria-invalid');
+    drawn.delete(section);
+    drawAll();
   });
   const begin = () => {
     drawAll();

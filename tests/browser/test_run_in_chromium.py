@@ -279,22 +279,28 @@ def test_the_browser_says_what_python_says(chromium: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "calls", "daily"),
+    ("typed", "calls", "shows"),
     [
-        ("40000", 40_000, False),
-        ("40 000", 40_000, False),
-        ("1,500", 1_500, False),
-        ("40k", 40_000, False),
-        ("1.5M", 1_500_000, False),
-        ("2/s", 172_800, True),
-        ("500 per hour", 12_000, True),
-        ("0.5 / min", 720, True),
+        ("40000", 40_000, "40\u202f000"),
+        ("40 000", 40_000, "40\u202f000"),
+        ("1,500", 1_500, "1\u202f500"),
+        ("40k", 40_000, "40\u202f000"),
+        ("1.5M", 1_500_000, "1\u202f500\u202f000"),
+        ("2/s", 172_800, "2/s"),
+        ("500 per hour", 12_000, "500 per hour"),
+        ("0.5 / min", 720, "0.5 / min"),
         *((wrong, None, None) for wrong in ("", "0", "-3", "1e9", "200M", "0,5/s", "many", "2/year", "2/month")),
     ],
 )
-def test_a_number_of_calls_or_a_rate_is_read(typed: str, calls: int | None, daily: bool | None, shown: Any) -> None:
-    typed_work = shown.evaluate("text => wholeWork.read(text)", typed)
-    assert (typed_work and typed_work["calls"], typed_work and typed_work["daily"]) == (calls, daily)
+def test_a_number_of_calls_or_a_rate_is_read(typed: str, calls: int | None, shows: str | None, shown: Any) -> None:
+    read = shown.evaluate("text => wholeWork.read(text)", typed)
+    assert (read and read["calls"]) == calls
+    field = shown.locator("#work .typed")
+    before = field.input_value()
+    field.fill(typed)
+    assert field.get_attribute("aria-invalid") == str(calls is None).lower()
+    field.blur()
+    assert field.input_value() == (before if shows is None else shows)
 
 
 DRAGGED = """() => { const slider = document.querySelector('#work [type=range]'), said = [];
@@ -314,6 +320,7 @@ def test_the_slider_is_moved_by_keys(shown: Any) -> None:
     slider, calls_field = shown.get_by_role("slider", name="between two restarts"), shown.locator("#work .typed")
     slider.focus()
     shown.keyboard.press("End")
+    assert calls_field.evaluate("field => field.scrollWidth <= field.clientWidth")
     assert slider.get_attribute("aria-valuetext") == "100\N{NARROW NO-BREAK SPACE}000\N{NARROW NO-BREAK SPACE}000 calls"
     shown.keyboard.press("Home")
     shown.keyboard.press("ArrowRight")
@@ -412,10 +419,12 @@ OUTSIDE = """() => {
   const shown = slider ? [...document.querySelectorAll('#seen :is(img, .textfield)')] : [];
   return shown.filter(part => part.checkVisibility() && box(part).bottom > box(slider).top)
     .concat([...document.querySelectorAll('#stage-bar button, .whole-work *')]
-      .filter(part => part.checkVisibility() && (box(part).right > innerWidth || box(part).bottom > innerHeight)))
+      .filter(part => part.checkVisibility() && box(part).right > innerWidth))
+    .concat([...document.querySelectorAll('.typed')].filter(field => field.scrollWidth > field.clientWidth))
     .map(part => part.outerHTML.slice(0, 80));
 }"""
-"""JavaScript that returns pictures and texts that reach into the slider below them, and parts outside of the window."""
+"""JavaScript that returns the parts of the stage that reach into the slider below them or out of the window, and a cut
+number."""
 
 
 def test_stage_mode_answers_to_its_keys(tab: Any, address: str, runner: Runner) -> None:
