@@ -25,7 +25,7 @@ from . import links, tables
 from .events import EVENT_OPTIONS, RAW, Updates, WorkView, error_card
 from .form import spec_and_picture
 from .headline import doing, waits
-from .result_pane import code_to_copy
+from .result_pane import code_to_copy, place_of_slider
 from .run_tab import RunTab
 
 
@@ -36,7 +36,7 @@ class BestPane(WorkView[BestSearch]):
         self._desk, self._tab = desk, run_tab
         with run_tab.pane.best:
             self.head = gr.Markdown(elem_id="best-head")
-            self.work = gr.HTML(visible=False, elem_id="best-work", apply_default_css=False)
+            self.work = place_of_slider("best-work")
             """How many calls between two restarts? A slider with a strip of the ways for each start."""
             self.table = tables.make_table("best-table", "Ways; press a row to see its run")
             self.code = code_to_copy(label="The lines of code for this way", visible=False)

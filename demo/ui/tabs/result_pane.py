@@ -59,7 +59,7 @@ class ResultPane:
         self.top = gr.HTML(intro(catalog.DEFAULT), elem_id="top", apply_default_css=False)
         self.repeat = gr.Button("Repeat in a fresh process", visible=False, size="sm", elem_id="repeat")
         self.race = gr.HTML(visible=False, elem_id="race", apply_default_css=False)
-        self.work = gr.HTML(visible=False, elem_id="work", apply_default_css=False)
+        self.work = place_of_slider("work")
         """The slider for the number of calls between two restarts, below the race or below the result of a search."""
         self.outputs = Outputs()
         self.folds: dict[str, gr.Accordion] = {}
@@ -199,6 +199,11 @@ class ResultPane:
             case _:
                 content = script(report).encode()
         return tables.download_file(content, name + FILES[kind][1])
+
+
+def place_of_slider(elem_id: str) -> gr.HTML:
+    """Returns the hidden component that `whole_work.slider` fills, below a race or below a search's verdict."""
+    return gr.HTML(visible=False, elem_id=elem_id, apply_default_css=False)
 
 
 def code_to_copy(**settings: Any) -> gr.Code:
