@@ -68,7 +68,7 @@ class Server:
         return len(processes_with(f"WORTH_COMPILING_DATA={self.folder}"))
 
     def temporary_files(self) -> int:
-        """Returns how many temporary folders of workers exist. gradio keeps its uploads elsewhere, for a day."""
+        """Returns how many temporary folders of workers exist. Uploads, which gradio keeps for a day, are elsewhere."""
         return len(list((self.folder / "temp").glob("worth-compiling-*")))
 
     def page_seconds(self) -> float:

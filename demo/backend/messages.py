@@ -149,7 +149,7 @@ Line = tuple[tuple[float, float, float], ...]
 
 
 def bent(line: Line, begins: float, now: float, each: float) -> Line:
-    """Returns a line of the chart "calls answered over time", in which each call from `now` on takes `each` seconds.
+    """Returns `line`, of the chart "calls answered over time", continued: from `now`, a call takes `each` seconds.
 
     - A line is a tuple of straight parts: (seconds at the start of the part, calls until then, seconds of each call).
     - Adds a part if `each` differs from the seconds of a call in the last part by more than the share `BEND`. Else

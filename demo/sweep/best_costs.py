@@ -15,9 +15,9 @@ from .best_words import name
 
 
 def way_choice(table: BestTable) -> Choice | None:
-    """Returns what each way that can win costs: the time of its first call and of each further call.
+    """Returns the costs of each way that can win: the time of its first call, and of each further call.
 
-    Returns None if no such cost is known. A way is how the model is run, such as eager or a compile mode.
+    A way is how the model is run, such as eager or a compile mode. Returns None if no cost is known.
     """
     eager = next((row.seconds for row in table.rows if row.way.name == EAGER_WAY), None)
     ranked = [row for row in table.rows if row.rank is not None and row.result is not None]

@@ -48,7 +48,7 @@ def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
 
 @dataclass(eq=False)
 class PreFlight(Series):
-    """Runs each preset, which a key of the keyboard starts in stage mode, once, with its model's default picture."""
+    """Runs every preset once, with its model's default picture. A preset is a run that a key starts in stage mode."""
 
     names: list[str]
     cells: list[GridRun]
