@@ -39,6 +39,16 @@ class Cause(NamedTuple):
 
 # --- A machine that cannot build code. The first cause whose words are found counts.
 
+COMPILER = Cause(
+    rf"\b(Python|pyconfig)\.h\b|\bC(\+\+)? compiler|\bcc1|cannot (execute|find) .(as|ld|collect2)\b"
+    rf"|-l(stdc\+\+|c|m|gcc|gcc_s|python{PYTHON})(?![\w+-])|\bcrt\w\.o\b"
+    r"|error: '?(\w+|(std|string|math|limits)\w*\.h)'?(: No such| file not found)",
+    f"Install a C++ compiler and the headers of Python {PYTHON} ({PACKAGES}), or set CXX to a compiler.",
+)
+NO_PATH = (
+    "The environment variable PATH is not set, so the compiler or a part of it is not found. Set it, or leave out what "
+    "removes it."
+)
 BUILD = (
     Cause(
         "|".join(["failed to map segment", *map(os.strerror, NO_ROOM), r"Permission denied|Operation not permitted"]),
@@ -62,12 +72,7 @@ BUILD = (
         "The compiler lacks OpenMP: install it (for g++ build-essential, for clang libomp-dev of clang's version, on "
         "macOS brew install libomp), or set CXX to a compiler that has it.",
     ),
-    Cause(
-        rf"\b(Python|pyconfig)\.h\b|\bC(\+\+)? compiler|\bcc1|cannot (execute|find) .(as|ld|collect2)\b"
-        rf"|-l(stdc\+\+|c|m|gcc|gcc_s|python{PYTHON})(?![\w+-])|\bcrt\w\.o\b"
-        r"|error: '?(\w+|(std|string|math|limits)\w*\.h)'?(: No such| file not found)",
-        f"Install a C++ compiler and the headers of Python {PYTHON} ({PACKAGES}), or set CXX to a compiler.",
-    ),
+    COMPILER,
     Cause(
         "undefined symbol|invalid ELF|file too short|PCH file",
         "The compile cache may be damaged: delete the folder of TORCHINDUCTOR_CACHE_DIR, or torchinductor_ with your "
@@ -80,7 +85,8 @@ def build_remedy(message: str) -> str:
     """Returns how to repair a machine that cannot build code, from the error's message; '' for an unknown cause."""
     if remedy := _broken_cxx(message) or _space_in_a_path(message):
         return remedy
-    return next((cause.remedy for cause in BUILD if re.search(cause.words, message)), "")
+    remedy = next((cause.remedy for cause in BUILD if re.search(cause.words, message)), "")
+    return NO_PATH if remedy == COMPILER.remedy and not os.environ.get("PATH") else remedy
 
 
 def _broken_cxx(message: str) -> str:

@@ -54,6 +54,14 @@ def test_a_machine_that_cannot_build_gets_the_remedy_of_its_cause(message: str, 
     assert remedy in advice if remedy else advice == ""
 
 
+def test_a_compiler_is_not_missing_if_path_is(monkeypatch) -> None:
+    message = "fatal error: cannot execute 'cc1plus': execvp: No such file or directory"
+    assert "Install a C++ compiler" in causes.build_remedy(message)
+    monkeypatch.delenv("PATH")
+    assert causes.build_remedy(message) == causes.NO_PATH
+    assert "no libcuda" in causes.build_remedy("cannot find -lcuda: No such file or directory")
+
+
 NO_COMPILER = "No working C++ compiler found in torch._inductor.config.cpp.cxx: (None, 'x')"
 
 
