@@ -180,7 +180,7 @@ def test_every_environment_variable_is_explained() -> None:
     others = r"environ(?:ment)?(?:\.get\(|\[)\"([A-Z_]+)\"(?!\] =)"
     names = {name for file in sources() for pattern in (own, others) for name in re.findall(pattern, _read(file))}
     assert {"WORTH_COMPILING_PIXELS", "SPACE_ID", "HF_ENDPOINT"} <= names
-    passed_on = {"PYTHONPATH"}
+    passed_on = {"PATH", "PYTHONPATH"}
     assert names - passed_on - set(_spans(_text("settings.md"))) == set()
 
 
