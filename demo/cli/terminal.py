@@ -38,20 +38,22 @@ class ProgressLine:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._print = partial(print, end="", file=stream, flush=True)
-        self._phase = ""
+        self._shown = (0, "")
+        """Process of the run, and its phase, in the last line that was printed."""
         self._said_at = time.monotonic()
 
     def show(self, progress: Progress, each_phase: bool = True) -> None:
         """Shows the progress.
 
-        Without a terminal, a line is printed only when a new phase of the run begins, if `each_phase`, or when nothing
-        was printed for `SIGN_OF_LIFE_SECONDS`.
+        Without a terminal, a line is printed only when a new process or phase of the run begins, if `each_phase`, or
+        when nothing was printed for `SIGN_OF_LIFE_SECONDS`.
         """
+        now = (progress.repeat, progress.phase)
         if self._stream.isatty():
             columns = shutil.get_terminal_size().columns
             self._print(f"\r\x1b[K{progress_text(progress)[: columns - 1]}")
-        elif (each_phase and progress.phase != self._phase) or time.monotonic() - self._said_at > SIGN_OF_LIFE_SECONDS:
-            self._phase = progress.phase
+        elif (each_phase and now != self._shown) or time.monotonic() - self._said_at > SIGN_OF_LIFE_SECONDS:
+            self._shown = now
             self.say(progress_text(progress))
 
     def end(self) -> None:

@@ -30,7 +30,7 @@ OPEN_BECAUSE = {
     "control": (
         "Eager timed against itself differed by {floor} on this machine: a difference of this size says nothing here"
     ),
-    "machine": f"Each end allows for a factor of {TAKEN_FACTOR:g}, because other programs took cores",
+    "machine": "Other programs took cores, so a gain and a loss are both possible",
 }
 """Why the verdict is 'unsure', by `Speedup.open_because`; `floor` is how far eager differed from itself."""
 STARTS = {"cold": "from nothing", "warm": "with a kept cache", "partly": "with part of the cache kept"}

@@ -108,6 +108,15 @@ def test_a_long_phase_gives_signs_of_life(monkeypatch) -> None:
     assert [text.split()[4] for text in stream.getvalue().splitlines()] == ["1.0", "31"]
 
 
+def test_a_further_process_of_a_run_gets_a_line_in_a_log_at_once() -> None:
+    stream = io.StringIO()
+    line = ProgressLine(stream)
+    for repeat in (1, 1, 2):
+        line.show(Progress("start", 0.0, 1.0, repeat=repeat, repeats=2))
+    first, second = stream.getvalue().splitlines()
+    assert "run 2 of 2" in second and "run 2 of 2" not in first
+
+
 @pytest.mark.parametrize(("expected", "count"), [(0.0, 1), (1e9, 0), (None, 0)])
 def test_a_sweep_says_once_that_it_takes_longer(expected: float | None, count: int, capsys) -> None:
     events = (Timing(0, Progress("compile", 0.5, 1.0)) for _ in range(3))
