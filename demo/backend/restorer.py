@@ -105,10 +105,10 @@ class Restorer:
                 slot.restore()
             self.batch = pytree.tree_unflatten(list(self._leaves), self._structure)
 
-    def changed_inputs(self) -> tuple[str, ...]:
-        """Returns the names of the inputs that calls have changed since this object was made.
+    def keep_changed_inputs(self) -> tuple[str, ...]:
+        """Drops the copies of the inputs that calls have not changed so far. Returns the names of the changed inputs.
 
-        From now on `restore` writes only to these inputs. Writing to others may fail: torch refuses it for an expanded
+        From now on `restore` writes only to the changed inputs. Writing to others may fail: torch refuses it for an expanded
         tensor, and for a tensor in a file that is mapped read-only the process would end.
         """
         self._inputs = [slot for slot in self._inputs if slot.changed]
