@@ -244,11 +244,10 @@ def _progress(stopped: str) -> Iterator[terminal.ProgressLine]:
 
 
 class _NotebookLine(terminal.ProgressLine):
-    """A line of progress in a notebook's cell, rewritten at each phase."""
+    """A line of progress in a notebook's cell, rewritten at each process and phase of a run."""
 
     def show(self, progress: Progress, each_phase: bool = True) -> None:
-        if progress.phase != self._phase:
-            self._phase = progress.phase
+        if self._begins(progress):
             self._print(f"\r{terminal.progress_text(progress):<{terminal.WIDTH}}")
 
     def end(self) -> None:

@@ -1,5 +1,6 @@
 """The Python API on a module in memory, and the wheel in a folder that is no checkout."""
 
+import io
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from test_architecture import ROOT
 import demo
 from demo import library
 from demo.core.options import BadInput
+from demo.core.progress import Progress
 from demo.present.report import NEVER
 
 EXAMPLE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python-api.md").read_text("utf-8"), re.DOTALL)
@@ -59,6 +61,15 @@ def test_a_notebook_shows_an_answer_without_a_network(run_example):
     html = run_example["answer"]._repr_html_()
     assert "Sequential" in html
     assert not re.search(r"""(src|href)=|url\((?!#)|@import""", html)
+
+
+def test_a_cell_of_a_notebook_shows_each_process_and_phase() -> None:
+    stream = io.StringIO()
+    line = library._NotebookLine(stream)
+    for repeat, phase in ((1, "start"), (1, "start"), (2, "start"), (2, "time")):
+        line.show(Progress(phase, 0.0, 1.0, repeat=repeat, repeats=2))
+    shown = [text.split(" · ")[:2] for text in stream.getvalue().split("\r")[1:]]
+    assert shown == [["  0 %  run 1 of 2", "start"], ["  0 %  run 2 of 2", "start"], ["  0 %  run 2 of 2", "time"]]
 
 
 class Locked(torch.nn.Linear):

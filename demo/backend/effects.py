@@ -71,7 +71,7 @@ def observe(model: torch.nn.Module, restorer: Restorer, call: Callable[[], objec
     - Undoes what its own calls changed in inputs and modules.
     - Sets `restorer.needed` to True if `restorer.restore` has to run before each further call.
     """
-    inputs = restorer.keep_changed_inputs()
+    inputs = restorer.changed_inputs()
     restorer.needed = bool(inputs)
     restorer.restore()
     slots, marks = list(slots_of(model)), {name: _mark(weight) for name, weight in model.named_parameters()}

@@ -63,7 +63,7 @@ def measure_first_call(spec: RunSpec, input_file: Path | None, package: Path | N
             parts = {"load": time.perf_counter() - started, "first run": workload.clock.time(call)}
             return CompileCost(sum(parts.values()), parts), "warm"
         workload.eager()  # without it some models compile to other graphs than the cache holds
-        restorer.needed = bool(restorer.keep_changed_inputs())
+        restorer.needed = bool(restorer.changed_inputs())
         if workload.device.type == "cpu":
             instruction_probe.look()  # the machine's, not the model's
         log = compilation.CompileLog()

@@ -101,18 +101,15 @@ class Restorer:
 
     def restore(self) -> None:
         if self.needed:
-            for slot in (*self._inputs, *self._state):
+            # Other inputs are not written: torch refuses it for an expanded tensor, and for a tensor in a file that is
+            # mapped read-only the process would end.
+            for slot in (*[slot for slot in self._inputs if slot.changed], *self._state):
                 slot.restore()
             self.batch = pytree.tree_unflatten(list(self._leaves), self._structure)
 
-    def keep_changed_inputs(self) -> tuple[str, ...]:
-        """Drops the copies of the inputs that calls have not changed so far. Returns the names of the changed inputs.
-
-        From now on `restore` writes only to the changed inputs. Writing to others may fail: torch refuses it for an expanded
-        tensor, and for a tensor in a file that is mapped read-only the process would end.
-        """
-        self._inputs = [slot for slot in self._inputs if slot.changed]
-        names = [slot.name for slot in self._inputs]
+    def changed_inputs(self) -> tuple[str, ...]:
+        """Returns the names of the inputs that calls have changed since this object was made."""
+        names = [slot.name for slot in self._inputs if slot.changed]
         now, structure = pytree.tree_flatten_with_path(self.batch)
         names += [_name(path) for (path, leaf), was in zip(now, self._leaves, strict=False) if not same(leaf, was)]
         if structure != self._structure:

@@ -38,8 +38,8 @@ class ProgressLine:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._print = partial(print, end="", file=stream, flush=True)
-        self._shown = (0, "")
-        """Process of the run, and its phase, in the last line that was printed."""
+        self._last = (0, "")
+        """The process of the run, and its phase, at the last progress."""
         self._said_at = time.monotonic()
 
     def show(self, progress: Progress, each_phase: bool = True) -> None:
@@ -48,13 +48,16 @@ class ProgressLine:
         Without a terminal, a line is printed only when a new process or phase of the run begins, if `each_phase`, or
         when nothing was printed for `SIGN_OF_LIFE_SECONDS`.
         """
-        now = (progress.repeat, progress.phase)
         if self._stream.isatty():
             columns = shutil.get_terminal_size().columns
             self._print(f"\r\x1b[K{progress_text(progress)[: columns - 1]}")
-        elif (each_phase and now != self._shown) or time.monotonic() - self._said_at > SIGN_OF_LIFE_SECONDS:
-            self._shown = now
+        elif (self._begins(progress) and each_phase) or time.monotonic() - self._said_at > SIGN_OF_LIFE_SECONDS:
             self.say(progress_text(progress))
+
+    def _begins(self, progress: Progress) -> bool:
+        """Returns whether a process or phase of the run has begun since the last progress."""
+        before, self._last = self._last, (progress.repeat, progress.phase)
+        return self._last != before
 
     def end(self) -> None:
         """Clears the line, so that the next output starts at the beginning of an empty line."""

@@ -263,6 +263,25 @@ def test_an_input_that_no_call_changes_is_not_written_to() -> None:
         assert [workload.outputs(workload.model)[0].max() for _ in range(2)] == [0.5, 0.5]
 
 
+class ChangesMoreLater(nn.Module):
+    """Changes its first input in each call, and its second one from the fifth call on."""
+
+    calls = 0
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return x.mul_(0.5) * (mask.mul_(0.5) if self.calls > 4 else mask * 0.5)
+
+
+def test_an_input_that_later_calls_change_is_restored_as_well() -> None:
+    workload = workload_of(ChangesMoreLater(), x=torch.ones(3, 4), mask=torch.ones(3, 4))
+    with torch.no_grad():
+        workload.restorer, workload.eager()
+        found = effects.observe(workload.model, workload.restorer, lambda: workload.once(workload.model))
+        assert found.inputs == ("x",)
+        assert [workload.outputs(workload.model)[0].max() for _ in range(6)] == [0.25] * 6
+
+
 def test_a_module_of_python_is_no_state_of_a_model() -> None:
     model = Made(averages, library=np)
     assert [slot.name for slot in restorer.slots_of(model) if slot.name.startswith("library")] == ["library"]
