@@ -26,9 +26,10 @@ WINDOW_SECONDS = 1.0
 MIN_SECONDS = 0.25
 """Least seconds between two readings of /proc for a number of free cores: /proc counts in steps of 0.01 s."""
 PAUSE_SECONDS = 2.0
-"""Shortest stop of this process that counts as a pause. Timing blocks take about 0.1 s, those of slow models more."""
+"""If this process is stopped for at least this long, it counts as a pause. A block of calls takes about 0.1 s, of a
+slow model more."""
 PAUSE_BLOCKS = 5
-"""A pause is also at least this many times as long as the longest block before."""
+"""A pause is also at least this many times as long as the longest block of calls before it."""
 _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown")
 
 

@@ -28,16 +28,16 @@ TOLERANCE = 1e-3
 SIZE_OF_ZEROS = 1e-4
 """Assumed size of a tensor of zeros, so that its tolerance is about one rounding of float32."""
 NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
-"""By number format: how many times larger than eager's error compiled's error may be, as in dynamo's tests, and the
-relative size of a rounding error."""
+"""For each number format: compiled's error may be this many times eager's error (as in dynamo's tests), and a rounding
+error has this relative size."""
 DRAWS = "The model draws random numbers, and compiled draws its own."
 FAST_PATH = (
     "Eager's fast path of torch.nn's attention layers answers otherwise, as with 0 in padded places: after "
     "torch.backends.mha.set_fastpath_enabled(False) both agree."
 )
 MORE_CALLS, MORE_SECONDS = 30, 1.0
-"""If compiled's outputs differ, eager is called again to see if it differs from itself: most calls, and about the most
-seconds for them."""
+"""If compiled's outputs differ, eager is called again, to see if its own outputs differ from call to call. These are
+the most calls, and about the most seconds for all of them."""
 NEAR = 1 / 20
 """Largest error of eager and of compiled for the verdict 'match', as a share of the float64 tensor's norm."""
 

@@ -30,7 +30,7 @@ class RunState:
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
         self.caveats: list[Caveat] = []
         self.unsettled: list[str] = []
-        """Those of "eager" and "compiled" whose last three warm-up calls still differed by more than 10 %."""
+        """"eager", "compiled" or both: the models whose last three warm-up calls still differed by more than 10 %."""
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None

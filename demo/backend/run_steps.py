@@ -266,7 +266,7 @@ class Run(RunState):
     def time_until_undisturbed(self) -> timing.Samples:
         """Times both models. If another program takes a core, waits until it is free, and begins the timing again.
 
-        If it stays taken, lowers torch's threads and compiles again: at most once, and never if the spec sets them.
+        If it is not freed, lowers torch's threads and compiles again: at most once, and never if the spec sets them.
         """
         watched = self.workload.device.type == "cpu" and self.spec.threads is None
         lowered, restarts = watched and self.lower_threads(), 2
@@ -283,7 +283,7 @@ class Run(RunState):
                 lowered = self.lower_threads()
 
     def lower_threads(self) -> bool:
-        """Lowers torch's threads if, after up to five seconds, not each has a free core. Returns whether it did."""
+        """Waits up to 5 s for a core for each of torch's threads, then lowers their number. Returns whether it did."""
         before = cores.sample()
         time.sleep(cores.LOOK_SECONDS)
         free = self.look_at_cores(before, 0.5)
@@ -376,7 +376,7 @@ class Run(RunState):
     # Examine and check
 
     def examine(self, name: str) -> None:
-        """Measures peak memory, throughput without waits, and GPU work. `name`: "eager" or "compiled"."""
+        """Measures peak memory, throughput of calls without waits, and GPU work. `name`: "eager" or "compiled"."""
         timed, call, device = getattr(self.result, name), self.variants.by_name[name].call, self.workload.device
         known = self.eager_peak if name == "eager" else None
         besides = self.workload.model if name == "compiled" and self.package else None
@@ -432,9 +432,9 @@ class Run(RunState):
             self.set_fields(roofline=profiling.roofline(self.workload))
 
     def compile_again(self) -> None:
-        """Times the first call of a new process, which finds the compile cache filled or loads the package.
+        """Times the first compiled call of a new process, which finds the compile cache filled or loads the package.
 
-        Sends the provisional result before. Does nothing in a search for the best way to compile, or if this run
+        Before that, sends the provisional result. Does nothing in a search for the best way to compile, or if this run
         failed, compiled nothing or found the cache filled.
         """
         compiled, machine = self.result.compilation, self.result.environment

@@ -31,17 +31,19 @@ CUDA_GRAPH_CALLS = 3
 """Further warm-up calls with CUDA graphs: the first runs eagerly, the second records, the third replays."""
 BLOCK_SECONDS = 0.12
 MAX_CALLS_HALF_BLOCK = 14
-"""Most calls of a half block, the eager calls at either end of a block. In longer blocks drift cancels less."""
+"""A block is h eager, 2 h compiled and h eager calls. This is the largest h: in a longer block, drift cancels less."""
 MAX_SETTLING_CALLS = 6
-"""Most uncounted calls after a switch between eager and compiled, while caches hold data of the model before.
-Measured on two cores: the first call took 5 to 24 % longer, and the slowest model was within 2 % by call 8.
+"""After each switch between eager and compiled, up to this many calls are not counted: caches still hold data of the
+other model. On two cores the first call took 5 to 24 % longer, and even the slowest model was within 2 % by call 8.
 """
 SLOW_SECONDS = 0.1
-"""Calls of this length or more all count, and a half block is one such call, so that more blocks fit.
-On five models of the Transformers guide the first call after a switch took 0.99 to 1.01 times as long as later ones.
+"""A model is slow if a call takes this long or longer. Its blocks are eager, compiled, compiled, eager, one call each,
+so that more blocks fit. All its calls count: on five models of the Transformers guide the first call after a switch
+took 0.99 to 1.01 times as long as later ones.
 """
 SLOW_BLOCKS_APART = 3
-"""Blocks from one control block to the next if a half block is one call; otherwise each block has a control block."""
+"""For slow models, whose blocks have four calls, a control block (eager calls only) follows each third block. For all
+others it follows each block."""
 MIN_BLOCKS, MIN_CALLS = 6, 20
 """Fewest blocks, and fewest calls of each model, before the timing stops, unless `longest_seconds` are over."""
 MOST_TIMING_SECONDS = 60.0
@@ -49,8 +51,8 @@ MOST_TIMING_SECONDS = 60.0
 REPORT_SECONDS = 0.3
 """Seconds between two reports of `time_fixed_count`: often enough to be followed, too rare to disturb the calls."""
 NEW_ESTIMATE = 1.1
-"""A new estimate is made when there are this many times as many blocks as for the last one. With a new one after each
-block, the timing would more often stop because an interval is narrow by chance."""
+"""The speed-up is estimated again when there are this many times as many blocks as at the last estimate. With an
+estimate after each block, the timing would more often stop because an interval is narrow by chance."""
 
 
 def wait_for(device: torch.device) -> Callable[[], None]:
@@ -156,8 +158,8 @@ class Samples:
     def estimate(self) -> Estimate:
         """Returns the speed-up and the times of a call as estimated from the calls so far.
 
-        A new estimate is made only when there are 10 % more blocks than for the last one. With a new one after each
-        block, the timing would more often stop because an interval is narrow by chance.
+        A new estimate is made only when there are 10 % more blocks than at the last one. After each block, it would
+        stop the timing more often because an interval is narrow by chance.
         """
         if self.blocks >= max(1, self._latest.blocks * NEW_ESTIMATE):
             pairs = self._pairs()

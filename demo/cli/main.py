@@ -1,8 +1,9 @@
 """The command line: `python -m demo COMMAND`.
 
-Only `serve` imports gradio and plotly, so that the other commands work on a machine without them. Results go to
+Only the command `page` imports gradio and plotly, so that the others work on a machine without them. Results go to
 standard output, everything else to standard error. Exit codes: 0 the command succeeded, 1 it failed (or the doctor
-found a problem), 2 the input was bad, 3 a gate cannot tell, 130 Ctrl-C, 141 the reader of the output left, 143 SIGTERM.
+found a problem), 2 the input was bad, 3 `run --at-least` is undecided, 130 Ctrl-C, 141 the reader of the output left,
+143 SIGTERM.
 """
 
 import argparse

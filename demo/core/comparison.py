@@ -28,7 +28,7 @@ OpenBecause = Literal["", "interval", "control", "machine", "recompiled"]
 
 @dataclass(frozen=True)
 class Spread:
-    """How far a speed-up varies between processes, estimated from runs that are not part of the comparison."""
+    """How far a speed-up varies from process to process, estimated from other runs than those that are compared."""
 
     basis: Literal["this machine", "assumed", "within one process"]
     deviation: float
@@ -137,7 +137,7 @@ class Speedup(Difference):
 
     @property
     def widened_by(self) -> Literal["", "control", "machine"]:
-        """Why the interval, `low` to `high`, is wider than that of `pooled`; '' if it is not wider.
+        """Why the interval from `low` to `high` is wider than the interval of `pooled`; '' if it is not wider.
 
         - 'machine': other programs used cores during the timing.
         - 'control': the noise floor is larger than the distance from the speed-up to each end of the interval of
@@ -226,9 +226,9 @@ class BreakEven:
 
 @dataclass(frozen=True)
 class WayCost:
-    """What one way to run a model costs a process: the seconds of its first call, and of each call after the first.
+    """The seconds of a process's first call, and of each later call, if it runs the model in one way, such as eager.
 
-    The first call of eager counts as 0, because it compiles nothing.
+    For eager the first call counts as 0 s, because it compiles nothing.
     """
 
     first: Duration
@@ -240,10 +240,10 @@ class WayCost:
 
 
 def known_best(ways: Mapping[str, WayCost], calls: float) -> list[str]:
-    """Returns the names of the ways to run a model that may take the least time for `calls` calls.
+    """Returns the names of all ways to run a model that may be the fastest for a process with `calls` calls.
 
-    No other way is known to take less time than these. If several are returned, the intervals of their times do not
-    tell which is the fastest.
+    A way is left out if another way is known to take less time. If several are returned, the intervals of their times
+    do not tell which of them is the fastest.
     """
     totals = {name: way.total(calls) for name, way in ways.items()}
     return [

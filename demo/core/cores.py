@@ -19,10 +19,10 @@ from . import cgroup
 
 PROC, PROC_STAT = Path("/proc"), Path("/proc/stat")
 TAKEN = 0.25
-"""Share of a core that other programs may use before one core fewer counts as free. It is small, because torch's
-threads wait for the slowest of them after every operation."""
+"""A core counts as free if other programs use at most this share of it. The share is small, because torch's threads
+wait for the slowest of them after every operation."""
 BUSY_CPU = 0.10
-"""A run counts as disturbed if other programs use more than this share of the cores."""
+"""A run counts as disturbed if other programs use more than this share of all cores, 0 to 1."""
 APP_VARIABLE = "DEMO_APP_PID"
 """Environment variable that tells a worker process the process id of the app."""
 SPIN_COUNT = "3000"
@@ -32,10 +32,10 @@ Without this bound all threads spin while one waits for its core. While another 
 of 10 ms took 1.5 s without the bound and 0.05 s with it. On an idle machine the bound costs nothing.
 """
 LOOKS, LOOK_SECONDS = 3, 0.3
-"""How many times, and how many seconds each time, this process sleeps to measure what other programs use."""
+"""How often the processor time of other programs is measured, and for how many seconds each time."""
 PATIENT_LOOKS = 16
-"""How often, within five seconds, a run checks if a core is free again before it gives up a thread. A page that opens
-in a browser on this machine uses a core for two to four seconds."""
+"""How often, within five seconds, a run checks if a core is free again before it uses one thread fewer. Opening the
+page in a browser on this machine keeps a core busy for two to four seconds."""
 WAIT_SECONDS = PATIENT_LOOKS * LOOK_SECONDS
 CROWD_LOOKS, CROWD_SECONDS = 3, 0.06
 """How often `crowd` counts the processes that are ready to run, and in how many seconds altogether."""
@@ -172,7 +172,7 @@ class Crowd:
     """How other programs load the cores of this machine now."""
 
     factor: float = 1.0
-    """How many times longer a process takes that computes on one core; at least 1."""
+    """How many times longer a computation on one core takes because of other programs; at least 1."""
     free: int | None = None
     """How many whole cores other programs leave free, at least 1; None if they leave all free, or if not known."""
 

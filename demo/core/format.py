@@ -187,7 +187,8 @@ def excerpt(value: object) -> str:
 
 
 USUAL_NAMES = {"gpu": "cuda", "bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32"}
-"""{a word that users type: the value that an option of this program has}. By letters, 'gpu' is most like 'cpu'."""
+"""{a word that users type: the value of an option that it means}. By its letters alone, 'gpu' would be taken for
+'cpu'."""
 
 
 def did_you_mean(text: object, known: Iterable[str], likeness: float = 0.7) -> str:

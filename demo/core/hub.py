@@ -24,7 +24,7 @@ class Trouble(NamedTuple):
     reason: str
     """A clause: 'HF_HUB_OFFLINE is set'."""
     remedy: str
-    """A clause to which callers may add 'or ...': 'unset it'."""
+    """What to do, as a clause: 'unset it'. Callers may add 'or ...' to it."""
 
 
 def endpoint() -> str:

@@ -36,7 +36,7 @@ DARK = 2**14
 """A picture with 16 bits a channel is dark if all its values are below this, a quarter of the largest possible value.
 It may have a camera's 10 to 14 bits, or be a dark photograph."""
 MAX_SAMPLE_VALUE = 281
-"""Number of a TIFF's field with the largest value of each channel."""
+"""Tag number of the field of a TIFF file that holds the largest value of each channel."""
 
 
 def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:

@@ -68,7 +68,7 @@ class HostInfo(Machine):
     """Why torch cannot use a GPU that the machine seems to have; else None."""
     inductor_cache: str
     torch_folder: str = ""
-    """Folder of the torch that a worker imports."""
+    """Folder from which a worker process imports torch."""
     gpu_memory_bytes: int | None = None
     compile_problem: str | None = None
     """Why C++ code cannot be compiled here, and what to do, in sentences; None if no problem is known."""

@@ -277,10 +277,10 @@ class Compilation:
 
     @property
     def own_start(self) -> str:
-        """The key in `known_costs` that stands for this run's own first call: 'cold', 'partly' or 'warm'.
+        """The key of `known_costs` under which this run's own first call counts: 'cold', 'partly' or 'warm'.
 
-        If the call found a partly filled cache and `known_costs` lacks 'partly', the key is 'warm' if the call took no
-        longer than the 'warm' time, else 'cold'.
+        `known_costs` may lack 'partly' although the call found a part of its code. Then the key is 'warm' if the call
+        took no longer than the 'warm' time, else 'cold'.
         """
         known = self.known_costs
         if self._own_state in known:

@@ -283,7 +283,7 @@ class RunSpec:
 
     @property
     def unit(self) -> Literal["image", "call", "token"]:
-        """What throughput is counted in: images, tokens, or calls for a user's own model.
+        """The unit of throughput: images, tokens, or for a user's own model calls.
 
         Each call of the model processes `batch_size` images or tokens.
         """

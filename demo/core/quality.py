@@ -6,7 +6,8 @@
   programs use that host.
 - solid: otherwise.
 
-A GPU that lowers its clock is no reason: it slows eager and compiled alike, and what differs widens the interval.
+A GPU that lowers its clock does not change the mark: eager and compiled slow down alike. If they do not, the interval
+becomes wider.
 """
 
 from dataclasses import dataclass

@@ -276,10 +276,10 @@ class RunResult:
         return self.spec.batch_size if self.spec.unit == "token" else 1
 
     def costs(self, state: str) -> tuple[WayCost, WayCost] | None:
-        """Returns what eager and what compiled cost a process: the first call, and each further call or token.
+        """Returns, for eager and for compiled, the time of a process's first call, and of each later call or token.
 
         - `state`: the state of the compile cache when the process starts: 'cold', 'partly' or 'warm'.
-        - If the verdict is 'same', compiled is given eager's time for each further call.
+        - If the verdict is 'same', each later compiled call is given the time of an eager call.
         - Returns None without a speed-up, if the outputs differ, or if the first call's time is not known for `state`.
         """
         speedup, first = self.speedup, self.starts.get(state)

@@ -1,7 +1,7 @@
-"""The details of a run as plain text: two folds of sections. A section has a title, sentences, a table and facts.
+"""The details of a run as plain text, in sections with a title, sentences, a table and facts. Two folds group them.
 
-The page, the terminal and the Markdown export format the sections. A function that makes a section returns None if the
-run has no data for it.
+A fold is a part of the page that opens with a click. The page, the terminal and the Markdown export format the
+sections. A function that makes a section returns None if the run has no data for it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

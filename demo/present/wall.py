@@ -18,7 +18,7 @@ from .report import Report
 
 WALL_WIDTH, WALL_HEIGHT, WALL_TOP = 240, 84, 6
 POINTS = 60
-"""Points of a curve."""
+"""Number of points of a curve."""
 TIME_TICKS = ((0.1, "0.1 s"), (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (86400, "1 day"))
 _STYLE = f"""<style>
 .wall {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(13.5rem, 1fr)); gap: 1.4rem 1.6rem; }}

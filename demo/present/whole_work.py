@@ -43,7 +43,7 @@ class Choice:
     """The ways to run a model, eager first. The number of calls decides which way takes the least time in total."""
 
     starts: Mapping[str, Mapping[str, WayCost]]
-    """What each way costs, by the start in words ('from nothing') and by the way's name."""
+    """What each way costs, by the state of the compile cache in words ('from nothing') and by the way's name."""
     noun: str
     """What is counted: 'call' or 'token'."""
     images: int = 1
@@ -51,7 +51,7 @@ class Choice:
     tokens: int = 1
     """How many tokens a step of a text model gives: the race counts steps."""
     doubt: str = ""
-    """What all figures rest on: 'if its outputs are right'."""
+    """A clause that limits all figures: 'if its outputs are right'; '' for none."""
 
 
 def choice_of(report: Report) -> Choice | None:
@@ -86,9 +86,10 @@ def calls_sentence(report: Report, calls: int) -> str:
 
 
 def answer(ways: Mapping[str, WayCost], calls: int) -> str:
-    """Returns the answer for one start, 'saves 21 s (9.0 to 33 s)'.
+    """Returns what compiling saves or costs over `calls` calls: 'saves 21 s (9.0 to 33 s)'.
 
-    If there are several ways besides eager, it names the best: 'freezing saves 21 s (...)'.
+    `ways`: the costs of eager and of each way to compile. If there are several ways to compile, the text names the
+    best: 'freezing saves 21 s (...)'.
     """
     best = known_best(ways, calls)
     eager, *others = ways

@@ -1,4 +1,4 @@
-"""Adds to a new result what stored runs and earlier processes know, and stores it."""
+"""Adds to a new result what stored runs and earlier processes with the same settings measured, and stores it."""
 
 import contextlib
 import dataclasses
@@ -78,7 +78,7 @@ def with_answer_without_breaks(result: RunResult, history: History) -> RunResult
 
 
 def kept_threads(spec: RunSpec, machine: HostInfo, stored: Iterable[RunResult]) -> tuple[int, ...]:
-    """Returns the numbers of threads with which `stored` runs compiled `spec`: the cache has the code for these.
+    """Returns the numbers of threads for which the compile cache has the code of `spec`: those of `stored` runs.
 
     Returns () if runs of this spec do not use the cache.
     """

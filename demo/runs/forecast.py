@@ -1,8 +1,9 @@
 """Forecasts how long a run or a sweep will take, and whether a run will not fit in memory.
 
-1. With earlier runs of the same settings on this machine, the forecast uses their parts. The first call is that of the
-   present state of the compile cache.
-2. With earlier runs of the same model only, it uses their parts, and a first call with an empty compile cache.
+1. With earlier runs of the same settings on this machine, the forecast adds the times of their parts, such as loading.
+   The first call is one with the compile cache as it is now, empty or filled.
+2. With earlier runs of the same model only, it adds the times of their parts, with a first call from an empty compile
+   cache.
 3. Otherwise it is a guess from the speed of this machine's compiler, the model's amount of code, and its size.
 
 All parts but the timing, whose duration is fixed, take longer while other programs use the cores (`cores.crowd`). A run
@@ -33,8 +34,8 @@ SECONDS_WITHOUT_CALLS, GUESSED_CALLS = 30.0, 30
 
 Runs on two cores took 20 s to 5 min."""
 START_UNITS, TIMING_SECONDS = 6.0, 4.0
-"""Guessed time of a run besides its first call: loading, checks and the start of a second process in units of
-`HostInfo.compiler_seconds`, and the timing."""
+"""Guessed times in a run besides its first call: loading, checks and the start of a second process together, in units
+of `HostInfo.compiler_seconds`; and the timing, in seconds."""
 COMPILE_UNITS = {
     "shapes-vit": 4.5,
     "shapes-segformer": 10.0,
@@ -46,15 +47,16 @@ COMPILE_UNITS = {
     "facebook/detr-resnet-50": 13.0,
 }
 OTHER_COMPILE_UNITS = 10.0
-"""Guessed time of a first call from nothing, in units of `HostInfo.compiler_seconds`, by checkpoint.
+"""Guessed times of a first call with an empty compile cache, in units of `HostInfo.compiler_seconds`: `COMPILE_UNITS`
+by checkpoint, this one for any other.
 
 From `benchmarks/results/ways.md`, without the instruction probe. The language model took 11.5 and 25 units on two
 machines."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
 """Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
 FLOAT64_CALLS, FLOAT64_OPERATIONS_A_SECOND = 6, 0.25e12
-"""Calls of the float64 model that judges outputs in half formats on a GPU, and the peak rate of a T4 in float64. Cards
-for training are faster, but until the first run nothing is known of this card."""
+"""Calls of the model in float64, which judge outputs in 16-bit formats on a GPU, and the peak rate of a T4 in float64.
+Cards for training are faster, but until the first run nothing is known of this card."""
 TEXT_SHARE = 0.1
 """The share of `OPERATIONS_A_SECOND` that a text model reaches: each token reads all weights for few operations."""
 
@@ -69,7 +71,7 @@ class Forecast:
     compile_seconds: float | None = None
     """The part of `seconds` for one first call with its compile; None if that part is not known."""
     crowd: float = 1.0
-    """The factor by which other programs make the run longer, except for its timing."""
+    """How many times longer the run's parts take because of other programs, except for its timing."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,11 @@ class _Parts:
     """The seconds of one process of a run, divided into parts."""
 
     around: float
-    """Start, loading, warm-up and checks."""
+    """Seconds of start, loading, warm-up and checks together."""
     first_call: float
     timing: float
     again: float = 0.0
-    """A second process, which times the first call with a filled compile cache."""
+    """Seconds of a second process, which times the first call with a filled compile cache; 0 if there is none."""
 
     def forecast(self, spec: RunSpec, crowd: Crowd, runs: int, same: bool = True) -> Forecast:
         wait = cores.WAIT_SECONDS if _fewer_threads(spec, crowd) else 0.0

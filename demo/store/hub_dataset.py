@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 VARIABLE = "WORTH_COMPILING_DATASET"
 FOLDER = "dataset"
-"""The folder of the files that are pushed."""
+"""Name of the local folder with the files to push."""
 DELETED = "dataset-deleted"
-"""The folder with an empty file DAY/ID for each deleted result whose files the next push deletes in the dataset."""
+"""Name of the local folder with an empty file DAY/ID for each result that the next push deletes in the dataset."""
 RESULT_FILES = ("runs/{}.json", "rows/{}.parquet")
-"""The files of a result, by DAY/ID."""
+"""Paths of a result's files in the dataset. {} is DAY/ID, such as 2026-11-21/4371ed9f8c5f."""
 SHARED_FILE = "pages/{}.html"
-"""The HTML file of a result, by DAY/ID. `push_page` uploads it."""
+"""Path of a result's HTML file in the dataset, which `push_page` uploads. {} is DAY/ID."""
 EVERY_MINUTES = 5.0
 LAST_PUSH_SECONDS = 10.0
 """How long the end of the program waits for the last push."""

@@ -29,7 +29,7 @@ OOM = "OOM"
 """Stands in place of a time if the run was out of memory, as in the guide's tables."""
 MEASURED_FOLDER = program.ASSETS / "measured"
 SUBSET = "measured"
-"""First word of `PublishedRow.subset` in this project's rows."""
+"""First word of `PublishedRow.subset` in the rows that this project measured: 'measured float16'."""
 _GUIDES = {"release": "torch 2.0.1", "nightly": "torch 2.1 nightly", "reduce-overhead": "reduce-overhead"}
 """Titles of the guide's tables, by `subset`."""
 _WORDS = {"compiler aot": "package (AOTInductor)", "scope layers": "layer by layer"}

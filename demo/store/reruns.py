@@ -20,7 +20,8 @@ from ..core.stats import Interval
 NEWEST = 300
 """How many of the newest stored runs are read for a new result."""
 MIN_FREEDOM = 5
-"""Degrees of freedom that stored runs need to tell the spread: a few runs often differ little by chance."""
+"""Fewest degrees of freedom of stored runs that tell how far speed-ups vary: a few runs often differ little by
+chance."""
 VERSIONS = ("transformers", "threads", "driver", "triton", "python")
 """The fields of a machine that may change the speed, in the order of `versions`."""
 MOST_PROCESSES = 30

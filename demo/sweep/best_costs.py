@@ -1,8 +1,8 @@
-"""What each way to run a model costs over many calls: data for the slider and the strips of a search.
+"""How long each way to run a model takes for many calls: data for a search's slider and coloured strips.
 
-A way's speed-up is judged as in the search's table, as one of as many questions as there are ways. The times of its
-first calls are from its own runs. Not covered: ways that cannot win, and loading, which takes equally long for all
-ways.
+A way's speed-up has the interval of the search's table, which is wider because several ways are compared. The times of
+a way's first calls are from its own runs. Not covered: ways that cannot win, and loading the model, which takes equally
+long for all ways.
 """
 
 from ..core import format as fmt
@@ -54,9 +54,9 @@ def _cost(row: WayResult, state: str, eager_seconds: float) -> WayCost | None:
 
 
 def sentences(table: BestTable, calls: int) -> list[str]:
-    """Returns which way is the best if a process makes `calls` calls: one sentence for each kind of start.
+    """Returns which way is the best if a process makes `calls` calls: one sentence for each state of the compile cache.
 
-    A start is 'from nothing' (empty compile cache) or with a filled cache. Returns [] if no cost is known.
+    The states are 'from nothing' (empty) and 'with a kept cache' (filled). Returns [] if no cost is known.
     """
     choice = way_choice(table)
     if choice is None:

@@ -54,7 +54,7 @@ class Way:
 
     @property
     def changes_eager(self) -> bool:
-        """Whether an option of this way, such as bfloat16, also changes the eager calls with which its runs compare."""
+        """Whether an option of this way, such as bfloat16, also changes the eager calls of its runs."""
         return not WAYS[self.name].keys().isdisjoint(CHANGES_EAGER)
 
 
@@ -89,7 +89,8 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
 # The table
 
 CLOSE_RATIO = 1.05
-"""Of the ways of rank 1, the simplest wins whose speed-up is surely within 5 % of the surest one."""
+"""The interval of a winner's speed-up begins at most 5 % below the highest beginning of such an interval. Of all ways
+of rank 1 for which this holds, the simplest wins."""
 MIN_EAGERS = 3
 """Plain eager must have run in this many processes, so that the spread between them can be estimated."""
 
@@ -108,7 +109,8 @@ class WayResult:
     seconds: float | None = None
     """The latency of a call run this way."""
     eager_seconds: float | None = None
-    """The latency of plain eager in the same run; None if the run's eager is another one, as for bfloat16."""
+    """The latency of plain eager in the same run; None if an option, such as bfloat16, changes the run's eager calls,
+    too."""
     first_answers: Mapping[str, dict[str, float]] = field(default_factory=dict)
     """Seconds from a process's start to its first output, in the parts 'import', 'load', 'compile' and 'first run'.
 
@@ -119,7 +121,7 @@ class WayResult:
     rank: int | None = None
     """1 + the number of ways that are better; None if the way cannot win, or is not measured yet.
 
-    Eager, with all that is better than it, counts as better than each way that is not known to beat it.
+    A way that is not known to be faster than eager ranks below eager, and below all ways that are better than eager.
     """
     may_win: bool = False
     """Whether the way has a rank, and no other way is known to be better: more runs may make it the winner."""

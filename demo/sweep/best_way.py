@@ -25,14 +25,14 @@ from .grid import valid_results
 from .run_grid import Done, Event, RunArguments, Turn, Waiting, no_queue, run_one
 
 SEARCH_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens", "threads")
-"""The options of a run that a search takes. It chooses the others."""
+"""The options of a run that the user of a search may set. The search sets the others."""
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
 """How long the short first run of a way is timed."""
 FINAL_RUNS = 2
 """The best two ways run in at least this many processes each."""
 FIRST_SHARE = 0.6
-"""Once this share of the time budget is used, ways that have already run go before the other ways."""
+"""Once this share of the time budget is used, ways that have run before are run before ways that have not."""
 
 
 class Search:

@@ -1,6 +1,6 @@
 """A grid of runs, such as 2 checkpoints x 3 batch sizes. Each cell of the grid is one run.
 
-A sweep keeps no state of its own: a cell is done if the history has its result.
+A sweep keeps no state of its own: a cell counts as done if its result is stored.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from ..present.report import Report
 from ..store import export
 
 AXES = {"checkpoints": "checkpoint", "batch_sizes": "batch_size", "modes": "mode", "dtypes": "dtype"}
-"""The lists of a grid, each with the field of `RunSpec` that it fills."""
+"""{name of a list of values in a grid: the field of `RunSpec` that gets one of these values}"""
 SETTINGS = tuple(name for name in OPTIONS if name not in AXES.values())
 PICTURE = program.ASSETS / "examples" / "shapes-scene-1.png"
 """The default picture: a drawn scene, 4:3."""

@@ -18,7 +18,7 @@ from .grid import GridRun
 @dataclass(frozen=True)
 class Waiting:
     ahead: int
-    """How many other runs go first."""
+    """How many other runs go before the run that waits."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Done:
 
 Event = Waiting | Timing | Done
 Turn = Callable[[], AbstractContextManager[Iterable[int]]]
-"""Makes a run wait. Its context yields how many runs go first, until it is the run's turn. Its end lets the next run
-start."""
+"""A function that puts a run into a queue. The context manager that it returns yields how many runs go first, until the
+run may start. Leaving the context lets the next run start."""
 
 
 class RunArguments(TypedDict, total=False):

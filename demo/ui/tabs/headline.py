@@ -176,7 +176,7 @@ def doing(progress: Progress) -> Markup:
 # ---- the ruler
 
 REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50: 10, 100: 10}
-"""The ratios at which an axis may end, each with the ratio of the tick between 1 and this end."""
+"""{speed-up at which an axis may end: speed-up of the tick between 1 and this end}"""
 
 
 class Axis:

@@ -46,7 +46,7 @@ LATER_START = "The answer stands. Measuring how long the next start takes …"
 SEARCHING = "Your search goes on. What it knows comes in a moment."
 LATE_HINT = "This takes longer than announced. Key S stops it and shows the recorded answer."
 DRAWING_SECONDS = race.PLAYED_SECONDS + 3.0
-"""How long the animation of a new page keeps the browser busy. The browser may run on this machine."""
+"""For how many seconds the animation of a new page keeps the browser busy, which may run on this machine."""
 RETURN_KEY = "again"
 """The query parameter of a page that is loaded again to follow its run, as in `events.js`."""
 MAX_RUNS = 100

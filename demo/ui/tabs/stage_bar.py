@@ -1,7 +1,7 @@
 """Stage mode, the page for a talk: the verdict fills the screen, and the buttons of a bar are pressed by keys.
 
-A pre-flight, before the talk, fills the compile cache and stores a verdict of each preset. Not covered: a page that is
-opened during a pre-flight does not show it.
+A preset is a run that a key starts. A pre-flight, before the talk, runs every preset once: it fills the compile cache
+and stores a verdict of each. Not covered: a page that is opened during a pre-flight does not show it.
 """
 
 from collections.abc import Generator
