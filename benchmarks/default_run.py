@@ -1,7 +1,8 @@
-"""Times the default run with a spare worker ready: from the click to the first eager call, and to the answer.
+"""Times a run with the form's first settings: seconds from the click to the first eager call, and to the answer.
 
-Cold is a first run with an empty inductor cache (in a folder of its own); warm are later runs with the same cache.
-Limits on two CPU cores: 1.0 s to the first eager call, 20 s to a cold answer, 8 s to a warm one.
+A spare worker, which has imported torch, is ready before the click. Cold is a first run with an empty inductor cache
+(in a folder of its own); warm are later runs with the same cache. Limits on two CPU cores: 1.0 s to the first eager
+call, 20 s to a cold answer, 8 s to a warm one.
 """
 
 import os
@@ -23,7 +24,7 @@ SPEC = catalog.make_spec(checkpoint="shapes-vit", task="image-classification")
 
 
 def one_run(runner: Runner, spec: RunSpec = SPEC) -> tuple[float, float, RunResult]:
-    """Makes a run. Returns the seconds to the first known eager time, the seconds to the answer, and the result."""
+    """Makes a run. Returns the seconds to the first eager call, the seconds to the answer, and the result."""
     wait_until_ready(runner)
     started = time.perf_counter()
     first_eager = answered = 0.0

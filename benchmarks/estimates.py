@@ -1,7 +1,7 @@
-"""How good is the estimate of a run? Four runs of each model: from nothing and again, on a quiet and a busy machine.
+"""How good is a run's estimated time? Each model runs with an empty and a filled cache, on a quiet and a busy machine.
 
-The estimate is made right before the run, as the page makes it. A model's first run has an empty history and an empty
-compile cache, so its estimate is a guess. On the busy machine one program that never rests runs for each core.
+The estimate is made right before the run, as the page makes it. A model's first run has no stored runs before it and an
+empty compile cache, so its estimate is a guess. On the busy machine one program that never rests runs for each core.
 `--quick`: one model. Aim: 16 of 20 runs take between two thirds and one and a half times their estimate.
 """
 
@@ -33,8 +33,8 @@ WITHIN = 1.5
 def busy() -> Iterator[None]:
     """Keeps one program for each core busy during the `with` block.
 
-    These programs are no children of this process, because `cores` counts only programs that this process did not
-    start.
+    The programs are not started as children of this process, because `demo.core.cores` does not count those as other
+    programs.
     """
     start = "import os; os.fork() and os._exit(0); print(os.getpid(), flush=True); os.close(1)"
     command = [sys.executable, "-c", f"{start}\nwhile True: pass"]
@@ -47,7 +47,7 @@ def busy() -> Iterator[None]:
 
 
 def row(spec: RunSpec, runner: Runner, history: History, case: str) -> tuple[list[str], float]:
-    """Makes a run of `spec`. Returns its row of the table, and its duration divided by the estimate of it."""
+    """Makes a run of `spec`. Returns its row of the table, and how many times as long as estimated it took."""
     machine = runner.inspect()
     expected = forecast.forecast_process(spec, machine, history.all())
     assert expected is not None

@@ -1,10 +1,11 @@
-"""Compares our median latency with the median of a plain hand-written loop, in turns in one process.
+"""Compares this project's median latency with that of a plain hand-written loop, in turns in one process.
 
-The loop is the guide's recipe: some calls to warm up, then calls in a row with a clock around each, eager and then
-compiled. Both time the same model on the same batch. Each of our timings lies between two loops and is compared with
-their geometric mean, so a drift of the machine affects both. The only difference is the app's protocol: blocks in
-turns, control blocks, and samples of the machine. Two processes would differ by more: on the machine of the results,
-the place of the weights in memory changed a median by up to a fifth.
+The loop is that of the Transformers guide: some calls to warm up, then calls in a row with a clock around each, first
+of eager, then of compiled. Both time the same model on the same batch. Each timing by this project's protocol lies
+between two loops, and is compared with their geometric mean, so a drift of the machine affects both. The protocol
+differs by its blocks in turns, its control blocks, and its samples of the machine. All is done in one process, because
+two processes differ by more: on the machine of the results, the place of the weights in memory changed a median by up
+to a fifth.
 
 Models: the bundled checkpoints, and three full-size ones with random weights. Aim: a ratio of 0.98 to 1.02, as the
 median of 9 rounds.

@@ -1,4 +1,4 @@
-"""How far do first calls with equal settings differ? A run times its first call only once, so it cannot tell.
+"""By how much do the times of first compiled calls with equal settings differ? A run times only one, so it cannot tell.
 
 Each start is a new process (`demo.backend.first_call`). A *cold* start has an empty compile cache; the *warm* start
 after it has the same cache, now filled. The models take turns, so that a drift of the machine affects all. Models that
@@ -9,8 +9,8 @@ over the models is what `ASSUMED_FIRST_CALLS` should be. Aim: that constant is 0
 here.
 
 `--keep FILE` stores each start at once, as a line of JSON. If the benchmark is started again with the file, it
-continues from there. `--rounds` is the number of starts of each kind and model; `--quick` makes 2 of the first two
-models.
+continues from there. `--rounds` is the number of cold and of warm starts of each model; `--quick` makes 2 of each, of
+the first two models only.
 """
 
 import argparse

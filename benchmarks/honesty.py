@@ -1,15 +1,15 @@
 """Does the 95 % interval cover the true speed-up? Runs the protocol on a simulated clock, whose speed-up is known.
 
-Each simulated run draws a machine: independent noise with a long tail, noise that is correlated from call to call, slow
-drift, or bursts of slow calls. Models have three speeds, because a slow model leaves time for few blocks only. The
+The simulated machines (`MACHINES`) have independent noise with a long tail, noise that is correlated from call to call,
+slow drift, or bursts of slow calls. Models have three speeds, because a slow model leaves time for few blocks only. The
 first call after a switch between eager and compiled takes 13 % longer, and the second 4 %; of calls of 100 ms and more,
 the first takes 1 % longer. Timing may take as long as the first compiled call of a real model of this speed. Aims:
 
 - The interval covers the true speed-up in 93 to 97 % of runs.
 - The verdict is clearly wrong in at most 1 % of runs, and so is the verdict on two runs that Compare puts side by side.
-- `WAYS` runs in a row stand for the ways of one search. In at least 93 % of the searches all intervals cover the true
-  speed-ups, and at most 1 % of the orders of two ways are clearly wrong. If no way is faster than eager, eager wins 99
-  % of the searches.
+- `WAYS` runs in a row stand for the ways to run a model that one search compares. In at least 93 % of the searches all
+  intervals cover the true speed-ups, and at most 1 % of the orders of two ways are clearly wrong. If no way is faster
+  than eager, eager wins 99 % of the searches.
 - Equally fast variants are called 'same' in at least 94 % of runs with calls of 4 ms, 60 % with calls of 300 ms.
 - Without noise, the latencies are 0.99 to 1.01 times those of steady calls.
 """
@@ -40,7 +40,7 @@ SAME = {0.004: 0.94, 0.3: 0.6}
 TRUTHS = (1.0, 1.43, 0.7, 1.05)
 SPEC = catalog.make_spec("shapes-vit")
 WAYS = 8
-"""Ways of a simulated search, besides eager."""
+"""Number of ways to run a model in a simulated search, besides eager."""
 AFTER_A_SWITCH, AFTER_A_SLOW_SWITCH = (1.13, 1.04), (1.01,)
 """Factors of the first calls after a switch of variant; the second tuple for calls of `timing.SLOW_SECONDS` or more."""
 
@@ -51,7 +51,7 @@ class Machine:
     noise: float = 0.0
     """Standard deviation of the logarithm of a call's time."""
     correlated: float = 0.0
-    """Standard deviation of a further noise, of which 95 % stay from one call to the next."""
+    """Standard deviation of a further noise, which keeps 95 % of its value from one call to the next."""
     drift: float = 0.0
     """Share by which everything is slower after one second."""
     bursts: float = 0.0
@@ -112,7 +112,7 @@ def timed(machine: Machine, seconds: float, truth: float, seed: int) -> timing.S
 
 
 def over_steady(seconds: float) -> tuple[float, float]:
-    """Returns the measured latencies (eager, compiled), each divided by its true latency, on a machine without noise.
+    """Returns the latencies (eager, compiled) measured on a machine without noise, each divided by its true value.
 
     On this machine a call is slower only right after a switch between eager and compiled. `seconds`: the true latency
     of eager.

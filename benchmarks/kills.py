@@ -26,7 +26,7 @@ LIMIT_SECONDS = 2.0
 PATIENCE_SECONDS = 120.0
 POLL_SECONDS = 0.01
 LONGEST = {"import": 8.0, "load": 1.0, "compile": 10.0, "time": 4.0, "check": 12.0}
-"""Each phase of a worker, and within how many seconds after its begin the app is killed."""
+"""{phase of a worker: the app is killed within this many seconds after the phase began}"""
 ONE_RUN = """
 import sys
 from pathlib import Path

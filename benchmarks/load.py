@@ -6,7 +6,7 @@ and the server's memory, descriptors, processes and temporary files are compared
 
     python -m benchmarks.load [--visitors 50] [--queue 8] [--runs 200]
 
-The worker only speaks the protocol: a run takes 0.1 s and times nothing.
+The worker is a stub that sends the messages of a run: a run takes 0.1 s and times nothing.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from demo.store.history import History
 ANSWER_SECONDS_LIMIT = 0.5
 MEMORY_LIMIT = 1.10
 EARLY_RUNS = 20
-"""Memory at the end is compared with memory after these runs."""
+"""Number of runs after which memory is measured first, to be compared with memory at the end."""
 QUICK = "benchmarks.quick_worker"
 PROCESSES = 3
 """The processes left when no run goes on: the server, its spare worker, and the watcher that ends this worker."""

@@ -1,7 +1,7 @@
-"""What our protocol costs in addition to the timed calls: samples of the machine, messages, statistics, the clock.
+"""The time that the protocol takes besides timed calls: samples of the machine, messages, statistics, the clock.
 
-It is the share of the timing's wall time outside of timed calls, in whole runs of the bundled checkpoints. Aim: less
-than 5 %.
+Reported is the share of the timing's wall time that lies outside of timed calls, in whole runs of the bundled
+checkpoints. Aim: less than 5 %.
 """
 
 import sys

@@ -1,7 +1,8 @@
-"""Does the open page disturb what it shows? Makes the default run from the page in Chromium and without it, in turns.
+"""Does the open page disturb the run that it shows? Makes a run from the page in Chromium and without it, in turns.
 
-Limits on an idle machine: medians within 2 %, the same threads, no rough answer on the page alone, and at most 3 % of a
-core for the browser, both at rest and while calls are timed. `--quick`: one run each, after a first run that compiles.
+The run has the form's first settings. Limits on an idle machine: medians within 2 %, the same number of threads, no
+answer that is marked rough only with the page open, and at most 3 % of a core for the browser, both at rest and while
+calls are timed. `--quick`: one run each, after a first run that compiles.
 """
 
 import argparse

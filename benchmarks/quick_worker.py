@@ -1,6 +1,6 @@
-"""A worker that speaks the protocol and times nothing: for `load`, which needs thousands of runs.
+"""A stub of the worker that sends the messages of a run, but times nothing: for `load`, which needs many runs.
 
-A run lasts `iterations` milliseconds; 100 if there are none. No torch, no model, no compiler.
+A run lasts as many milliseconds as its option `iterations` says, by default 100. It needs no torch, model or compiler.
 """
 
 import dataclasses

@@ -32,7 +32,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def publish(name: str, title: str, text: str, room: str = "benchmarks") -> None:
     """Prints the text, and writes it to `benchmarks/results/NAME.md`, with the machine and the versions of libraries.
 
-    `room`: the folder of the script NAME.py that calls this.
+    `room`: the folder of the script NAME.py that calls this function, 'benchmarks' or 'tools'.
     """
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     whole = f"# {title}\n\n`python -m {room}.{name}` on {machine()}; load average at the end {load:.1f}.\n\n{text}\n"

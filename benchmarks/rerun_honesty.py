@@ -38,7 +38,7 @@ AIM = (0.93, 0.97)
 KNOWN, UNKNOWN = "known", "assumed"
 WAYS = 8
 PROCESSES = 9
-"""Simulated in each trial. One more, the rerun, is in no interval."""
+"""Simulated processes in each trial. One more process, the rerun, is in no interval."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Counted:
     captured: int = 0
     half_widths: list[float] = field(default_factory=list)
     known: list[tuple[float, stats.Interval]] = field(default_factory=list)
-    """The truth and the interval of each trial."""
+    """The true speed-up and the interval of each trial."""
 
     def add(self, interval: stats.Interval, truth: float, rerun: float) -> None:
         self.trials += 1
@@ -95,9 +95,9 @@ class Counted:
 
 
 def intervals(processes: Sequence[stats.Interval], spread: float) -> Iterator[tuple[tuple[str, int], stats.Interval]]:
-    """Yields the interval that a run shows after 1, 2, ... of `processes`: ((kind of spread, number), interval).
+    """Yields the interval for a rerun after 1, 2, ... of `processes`: ((kind of spread, number), interval).
 
-    The kinds: the spread between processes is known, as `spread`, or is the assumed one.
+    The kinds: the true spread between processes, `spread`, is known, or the spread that a run assumes is used.
     """
     for count in range(1, PROCESSES + 1):
         pool = processes[:count]

@@ -8,10 +8,11 @@
 4. Each condition and protocol has a history of its own, which is empty at first. As for a visitor, the first interval
    uses the assumed spread, and later intervals use the history so far.
 
-Two figures of each run are reported: the share of the other runs whose estimate lies in its interval (capture: 0.83 for
-an honest 95 % interval), and whether its interval contains the mean of all reruns. Aims, over the five checkpoints in
-each condition: capture 0.75 to 0.92, the mean inside 0.90 to 0.99, and no checkpoint called both faster and slower.
-With 15 runs the share of a single checkpoint is known to +-0.1 only, so it has no aim.
+Two figures of each run are reported: the share of the other runs whose speed-up lies in its interval (capture), and
+whether its interval contains the mean of all reruns. For a true 95 % interval the capture is 0.83, because the other
+runs are noisy, too. Aims, over the five checkpoints in each condition: capture 0.75 to 0.92, the mean inside 0.90 to
+0.99, and no checkpoint called both faster and slower. With 15 runs the share of a single checkpoint is known to +-0.1
+only, so it has no aim.
 
 `--keep FILE` stores every run at once, as a line of JSON. If the benchmark is started again with the file, it continues
 after the stored runs, and judges them by the present statistics. The table is written when all runs are there.
@@ -92,7 +93,7 @@ class Judged:
 
 
 def places() -> list[Place]:
-    """Returns every setting of the benchmark once, in the order of a round."""
+    """Returns every setting of the benchmark (checkpoint, protocol, condition) once, in the order of a round."""
     each = [(checkpoint, protocol) for checkpoint in BUNDLED for protocol in (OURS, GUIDE)]
     each += [(checkpoint, OURS) for checkpoint in FULL_SIZE]
     return [Place(condition, protocol, checkpoint) for condition in CONDITIONS for checkpoint, protocol in each]

@@ -1,10 +1,10 @@
-"""Does a run of a slow model get a verdict, and do its runs agree? Five new runs each of six of the guide's models.
+"""Does a run of a slow model get a verdict, and do its runs agree? Six models, five runs each.
 
-Weights are random, and nothing else is running. Each run is `python -m demo run` with its defaults; the models take
-turns. The history is empty at first, so the later runs of a model are pooled with the earlier ones. A run contradicts
-the mean of its model's five runs if its verdict is on the other side of 1, or is 'same' although the mean is more than
-3 % away. Aims: at most one of the thirty runs contradicts, and at least four in five have a verdict if the mean is more
-than 8 % away from 1.
+The models are of the Transformers guide, with random weights. Nothing else is running. Each run is `python -m demo run`
+with its defaults; the models take turns. No runs are stored at first. The later runs of a model are pooled with the
+earlier ones. A run contradicts the mean of its model's five runs if its verdict is on the other side of 1, or is 'same'
+although the mean is more than 3 % away. Aims: at most one of the thirty runs contradicts, and at least four in five
+have a verdict if the mean is more than 8 % away from 1.
 
 `--keep FOLDER` stores every result there as JSON. If the benchmark is started again with the folder, it continues after
 the stored runs, and judges them by the present statistics.

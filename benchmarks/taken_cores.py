@@ -1,8 +1,8 @@
-"""How wrong is a speed-up while other programs take cores? Real runs that keep their threads, with busy neighbours.
+"""How wrong is a speed-up that is measured while other programs take cores, if torch keeps its number of threads?
 
-Each checkpoint runs with a thread for each core: alone, with one, and with two programs that never rest. Reported is
-the speed-up divided by the mean of the idle runs: the lowest and the highest. `stats.TAKEN_FACTOR` should be larger
-than these errors, and no verdict may be the opposite of the idle one.
+Each checkpoint runs with a thread for each core: alone, with one, and with two programs that never rest. Reported are
+the lowest and the highest speed-up, divided by the mean of the runs alone. `stats.TAKEN_FACTOR` should be larger than
+these errors, and no verdict may be the opposite of that alone.
 """
 
 import contextlib

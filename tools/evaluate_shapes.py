@@ -1,4 +1,4 @@
-"""Measures how well the bundled checkpoints see newly drawn scenes, for `train_shapes` (calibration) and for its test.
+"""Measures how well the bundled vision checkpoints recognise newly drawn scenes. `train_shapes` and a test use it.
 
 The checkpoints use their own processors and post-processing, as in the app.
 """

@@ -1,4 +1,4 @@
-"""The cells that `tools.gpu_evidence` has measured (the book), their tables, and a summary in Markdown.
+"""Keeps what `tools.gpu_evidence` has measured in a file (the book), and makes tables and a summary of it.
 
     python3 -m tools.evidence_tables FOLDER      make this project's own tables from the book in FOLDER
 
@@ -27,7 +27,7 @@ from demo.store import export
 from tools.measured_table import add_measured, table_of
 
 MEASURED = "../../assets/measured"
-"""The folder of the rows, as a page in benchmarks/results links it."""
+"""The folder of this project's CSV tables, relative to benchmarks/results, whose pages link it."""
 TABLES = {
     "table": "The table, float32 without TF32",
     "processes": "The same in further processes",
@@ -81,7 +81,7 @@ def result_of(record: dict[str, Any]) -> RunResult:
 
 
 def row(record: dict[str, Any]) -> dict[str, Any]:
-    """Returns the line of cells.csv for a record: the columns of an export, then the profiler's figures."""
+    """Returns the line of cells.csv for a record (one run): the columns of an export, then the profiler's figures."""
     result = result_of(record)
     line = {"step": record["step"], **export.row(result)}
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):

@@ -1,10 +1,11 @@
-"""Groups of cells for the evidence on a GPU: a process for a checkpoint and a batch size, with all modes and one eager.
+"""Times one checkpoint at one batch size, in all modes and once in eager, in one process: a group of runs on a GPU.
 
 - A group loads and compiles up to the first call of the compiled code. Random weights are made on the GPU. Mode
   reduce-overhead uses the kernels that mode default has just compiled.
-- It is then timed in blocks of eager, each mode, each mode in reverse order, eager. The same eager calls serve all
-  modes.
-- Text models, and mode max-autotune, which times kernels while it compiles, run as usual, alone in their turn.
+- The group is then timed in blocks of eager, each mode, each mode in reverse order, eager. The speed-ups of all modes
+  are over these eager calls.
+- Text models, and mode max-autotune, which times kernels while it compiles, make a usual run, while no other group uses
+  the GPU.
 
 `tools.gpu_wave` starts the processes.
 """
@@ -44,7 +45,7 @@ from tools import gpu_turns
 TURN_SECONDS = 60.0
 ALONE_SECONDS = 180.0
 CPU_SECONDS = 240.0
-"""Limits of a group's turn, by `Group.turn_seconds`."""
+"""Longest times that a group may take once it is timed: on a GPU with other groups, alone on a GPU, and on a CPU."""
 PLAN = timing.Plan(precision=0.02, min_seconds=0.25, max_seconds=0.8, longest_seconds=1.2)
 """When the timing of one mode ends. A group with two modes has twice these seconds."""
 DEVICE_SECONDS = 0.2
@@ -72,7 +73,7 @@ class Group:
 
     @property
     def alone(self) -> bool:
-        """Whether the group has one cell, which compiles while no other group is on the GPU, as in any other run."""
+        """Whether the group has one run only, which compiles and is timed while no other group uses the GPU."""
         spec = self.specs[0]
         return spec.mode.startswith("max-autotune") or spec.task == TEXT_GENERATION
 
@@ -115,7 +116,7 @@ class ModeRun(Run):
     def __init__(self, spec: RunSpec, image: Path) -> None:
         super().__init__(worker_job(spec, image), Events(open(os.devnull, "w")))
         self.ahead: Any = None
-        """The model under torch.compile, compiled up to its first call."""
+        """The model under torch.compile, compiled, but not called yet."""
         self.samples: timing.Samples | None = None
         """The times that the group has measured for this mode."""
 

@@ -1,4 +1,4 @@
-"""Measures on one GPU what this project claims, in steps that can be interrupted and continued.
+"""Measures on one GPU what this project says about GPUs, in steps that can be interrupted and continued.
 
     python3 -m tools.gpu_evidence FOLDER             continue where FOLDER ends, for 8.5 minutes
     python3 -m tools.gpu_evidence FOLDER --quick     the same on this CPU with the bundled checkpoints, in a few minutes
@@ -15,10 +15,10 @@ does not depend on their values. The steps, the most valuable first:
                  first token and the whole answer
     autotune     mode max-autotune at batch 1
 
-A process measures all modes of a checkpoint and a batch size against one eager (`tools.gpu_cells`). In a wave, as many
-processes as there are cores compile in parallel, the longest compiles first. Those that are ready are timed after the
-wave. So the cost of compiling is not measured. A group that ran out of memory while other groups were waiting is run
-once more, alone.
+A process measures a group: all modes of one checkpoint at one batch size, with the same eager calls
+(`tools.gpu_cells`). In a wave, as many processes as there are cores compile in parallel, the longest compiles first.
+Those that are ready are timed after the wave, one after another. So the cost of compiling is not measured. A group that
+ran out of memory while other groups were waiting is run once more, alone.
 
 A call ends by itself 8.5 minutes after its first line, or at SIGTERM, after writing its tables. A kill at any moment
 loses the group in progress: its processes end with the script, and the next call continues.

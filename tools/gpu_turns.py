@@ -1,4 +1,4 @@
-"""Turns on the GPU for processes that compile in parallel, so that none measures the work of another.
+"""Lets processes that compile in parallel use the GPU in turns, so that none measures the GPU work of another.
 
 Inductor times kernels while it compiles, to choose among them; even without tuning, to pad matrix products
 (`shape_padding`). Its choice goes into the compile cache. A turn covers the timing by inductor, the calls of compiled
@@ -20,7 +20,7 @@ from torch.utils._filelock import FileLock
 
 
 def alone(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that calls `work` while no other process of the wave uses the GPU.
+    """Returns a function that calls `work` while no other of the processes that compile in parallel uses the GPU.
 
     It returns only when the GPU kernels of `work` have ended.
     """

@@ -1,6 +1,7 @@
-"""The processes of a wave: they compile in parallel, and are then timed one after another.
+"""The processes of a wave, one for each group of runs: they compile in parallel, and are timed one after another.
 
-- The processes are forked after torch and transformers have been imported.
+- A group has the runs of one checkpoint at one batch size. The processes are forked after torch and transformers were
+  imported.
 - Compiling needs a core, so the groups of a wave load and compile in parallel. On the GPU they take turns.
 - Timing needs a quiet machine, so the groups that have compiled are then timed one after another. The waiting groups
   keep their weights on the GPU, and a result counts them as other processes there.
@@ -34,15 +35,15 @@ from demo.core.result_json import to_json
 from tools.gpu_cells import Alone, Group, Modes, worker_job
 
 READY_SECONDS = 150.0
-"""How long a group may compile before its turn."""
+"""How many seconds a group may take to load and compile before it is timed."""
 TURN_GUESS = 5.0
-"""Guessed seconds of a turn. The compiles end early enough to leave this time for each group."""
+"""Guessed seconds to time a group. The compiles are ended early enough to leave this time for each group."""
 DIE_WITH_PARENT = 1
 """Linux's PR_SET_PDEATHSIG."""
 
 
 def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:
-    """Does all the work of a group's forked process: compiles, waits for its turn, measures and sends the results.
+    """Does the work of a group's forked process: compiles, waits until it may be timed, measures, sends results.
 
     `up` and `down`: the pipes to and from the main process. `noise`: the file for all that the process prints.
     """
@@ -142,7 +143,7 @@ class Child:
                 self.answer, self.ended = message, True
 
     def go(self, waiting: int) -> None:
-        """Tells the process of this group that its turn begins. `waiting`: how many other groups still wait."""
+        """Tells the process of this group to time its runs now. `waiting`: how many other groups still wait."""
         with contextlib.suppress(OSError):
             os.write(self._writing, bytes([min(waiting, 255)]))
 

@@ -21,7 +21,7 @@ from demo.store.export import csv_text
 from demo.store.published import COLUMNS, SUBSET, PublishedRow, csv_cells, read_measured
 
 UNNAMED = ("batch_size", "device", "weights", "text", "fullgraph")
-"""Options that are no part of a row's `subset`."""
+"""Options of a run that are not named in the column `subset` of its row."""
 
 
 def add_measured(results: Iterable[RunResult], path: Path, commit: str) -> list[RunResult]:

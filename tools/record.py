@@ -1,8 +1,9 @@
-"""Records the results that come with the project: one of each bundled model, and one of each preset of stage mode.
+"""Records the results that come with the project: one of each bundled model, and one of each run that a key starts.
 
 Start it on a machine that does nothing else: python -m tools.record
 
-Each run begins with an empty compile cache. A result that other programs disturbed is not kept.
+Keys 1 to 4 start runs in the page's stage mode. Each run begins with an empty compile cache. A result that other
+programs disturbed is not kept.
 """
 
 import argparse

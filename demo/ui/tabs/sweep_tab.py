@@ -178,8 +178,9 @@ class SweepTab(WorkView[Sweep]):
         return "\n\n".join(lines)
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
-        """Returns updates that show the visitor's sweep when a page opens, if it goes on or if no page has shown its
-        end.
+        """Returns updates that show the visitor's sweep when a page opens.
+
+        They show it if it goes on, or if no page has shown its end.
         """
         going = self.work_of(request, visitor)
         if not isinstance(going, Sweep) or (going.ended and going.delivered):
