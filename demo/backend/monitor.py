@@ -10,6 +10,7 @@ import contextlib
 import os
 import time
 from collections import deque
+from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from ..core.machine import GpuSample, HostSample
 from .machine_probe import ask_nvml
 
 SAMPLE_SECONDS = 0.5
-"""Least seconds between two samples. A sample takes about a millisecond on a GPU: five NVML calls."""
+"""Least seconds between two samples. A sample takes about a millisecond on a GPU: six NVML calls."""
 WINDOW_SECONDS = 1.0
 """Least seconds over which `free_cores` averages, so that another program's short burst does not count as a core."""
 MIN_SECONDS = 0.25
@@ -36,6 +37,8 @@ _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBr
 class HostReading(NamedTuple):
     """Counters of Linux at one moment. `waited` counts from the start of the main thread, the others from the boot."""
 
+    at: float
+    """The moment, in seconds of `time.perf_counter`."""
     waited: float
     """Seconds in which the main thread was ready to run and waited for a free core, or for a container's quota."""
     stolen: float
@@ -43,13 +46,13 @@ class HostReading(NamedTuple):
     busy: float
     """Clock ticks, summed over cores, in which this machine had work, the stolen ticks included."""
 
-    def taken_share(self, later: "HostReading", seconds: float) -> float:
+    def taken_share(self, later: "HostReading") -> float:
         """Returns the share of time, 0 to 1, in which other programs or a hypervisor kept the main thread from running.
 
-        The time is from this reading to the reading `later`, which are `seconds` apart.
+        The time is from this reading to the reading `later`.
         """
         stolen = (later.stolen - self.stolen) / max(1.0, later.busy - self.busy)
-        return min(1.0, max(0.0, (later.waited - self.waited) / seconds + stolen))
+        return min(1.0, max(0.0, (later.waited - self.waited) / (later.at - self.at) + stolen))
 
 
 def host_reading() -> HostReading | None:
@@ -57,7 +60,7 @@ def host_reading() -> HostReading | None:
     try:
         waited = int((cores.PROC / "self" / "task" / str(os.getpid()) / "schedstat").read_text().split()[1])
         times = [int(ticks) for ticks in cores.PROC_STAT.read_text().split("\n", 1)[0].split()[1:9]]
-        return HostReading(waited / 1e9, times[7], sum(times) - times[3] - times[4])
+        return HostReading(time.perf_counter(), waited / 1e9, times[7], sum(times) - times[3] - times[4])
     except (IndexError, OSError, ValueError):
         return None
 
@@ -123,20 +126,21 @@ class Observer:
             share = before.foreign_share(reading)
             free = before.free(reading) if now - before_at >= MIN_SECONDS else None
         gpu = self._gpu.sample() if self._gpu else None
-        self.samples.append(HostSample(now, share, gpu, free, self._host_taken(now - before_at)))
+        self.samples.append(HostSample(now, share, gpu, free, self._host_taken()))
         self._readings.append((now, reading))
         while len(self._readings) > 2 and now - self._readings[1][0] >= WINDOW_SECONDS:
             self._readings.popleft()
 
-    def _host_taken(self, seconds: float) -> float | None:
-        """Returns the share of the last `seconds`, 0 to 1, in which a GPU run's main thread was kept from running.
+    def _host_taken(self) -> float | None:
+        """Returns the share of the time since the last reading, 0 to 1, in which others kept the main thread waiting.
 
-        None on a CPU, or if not known.
+        None on a CPU, if not known, or if the last reading is less than `MIN_SECONDS` old: it then stays the last one.
         """
-        if self._on_cpu or seconds < MIN_SECONDS:
+        before, reading = self._host, host_reading()
+        if before is None or reading is None or reading.at - before.at < MIN_SECONDS:
             return None
-        before, self._host = self._host, host_reading()
-        return before.taken_share(self._host, seconds) if before is not None and self._host is not None else None
+        self._host = reading
+        return before.taken_share(reading)
 
     def check_cores(self, threads: int) -> None:
         """Takes a sample. Raises CoreTaken if other programs leave fewer than `threads` cores free.
@@ -159,7 +163,10 @@ class Observer:
 
 
 class Nvml:
-    """A GPU in NVML, found by its UUID, because CUDA and NVML number GPUs in different orders."""
+    """A GPU, or an instance of a GPU in MIG mode, in NVML.
+
+    It is found by its UUID, because CUDA and NVML number GPUs in different orders. NVML tells of an instance which
+    processes use it, but not its clock and energy, which are those of the whole GPU."""
 
     def __init__(self, nvml: ModuleType, handle: object) -> None:
         self._nvml = nvml
@@ -169,14 +176,16 @@ class Nvml:
     def of(cls, device: torch.device) -> "Nvml | None":
         """Returns the GPU of `device`; None on a CPU, without `nvidia-ml-py`, or if the driver refuses.
 
-        Some drivers refuse in a container or with MIG.
+        Some drivers refuse in a container.
         """
 
-        def find(nvml: ModuleType) -> Nvml:
+        def find(kind: str, nvml: ModuleType) -> Nvml:
             uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
-            return cls(nvml, nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}"))
+            return cls(nvml, nvml.nvmlDeviceGetHandleByUUID(f"{kind}-{uuid}"))
 
-        return ask_nvml(find) if device.type == "cuda" else None
+        if device.type != "cuda":
+            return None
+        return ask_nvml(partial(find, "GPU")) or ask_nvml(partial(find, "MIG"))  # CUDA gives an instance's own UUID
 
     def sample(self) -> GpuSample:
         clock, largest = (
@@ -199,17 +208,24 @@ class Nvml:
     def _foreign_processes(self) -> int:
         """Returns how many processes on the GPU do not belong to this worker; 0 if the driver does not tell.
 
-        A worker's processes are its process group. In a container the driver may list process ids of the host, among
-        which this process is not found. Then one listed process is taken to be this one, and the others are counted.
+        - A worker's processes are its process group.
+        - In a container the driver may list process ids of the host, among which this process is not found. Then one
+          listed process is taken to be this one, and the others are counted.
+        - If the driver lists clients of MPS (NVIDIA's service that lets processes share a GPU), one process beside them
+          is the server of MPS. It does not count, because it only passes on the clients' work.
         """
-        holders = [process.pid for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()]
+        computing, clients = (
+            {process.pid for process in self._ask(f"nvmlDeviceGet{kind}RunningProcesses") or ()}
+            for kind in ("Compute", "MPSCompute")
+        )
+        holders, servers = computing | clients, min(1, len(computing - clients)) if clients else 0
         if os.getpid() not in holders:
-            return max(0, len(holders) - 1)
+            return max(0, len(holders) - servers - 1)
         ours = 0
         for pid in holders:
             with contextlib.suppress(ProcessLookupError):
                 ours += os.getpgid(pid) == os.getpgrp()
-        return len(holders) - ours
+        return len(holders) - servers - ours
 
     def _ask(self, question: str, *more: object) -> Any:
         """Calls NVML's function `question` with this GPU and `more`. None if GPU or driver do not support it."""

@@ -1,6 +1,7 @@
 """Samples of the machine, with a made-up NVML."""
 
 import os
+import sys
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -17,7 +18,7 @@ CPU = torch.device("cpu")
 def nvml(**answers: Any) -> SimpleNamespace:
     """A module with NVML's names; a question without an answer raises, as on a GPU that does not support it."""
     questions = ["ClockInfo", "MaxClockInfo", "CurrentClocksThrottleReasons", "ComputeRunningProcesses"]
-    questions.append("TotalEnergyConsumption")
+    questions += ["MPSComputeRunningProcesses", "TotalEnergyConsumption"]
     bits = ["SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown"]
     names: dict[str, Any] = {f"nvmlDeviceGet{name}": Mock(side_effect=RuntimeError) for name in questions}
     names |= {f"nvmlDeviceGet{name}": Mock(return_value=answer) for name, answer in answers.items()}
@@ -40,14 +41,46 @@ def test_the_energy_counter_is_read_in_joules() -> None:
     assert monitor.Nvml(nvml(TotalEnergyConsumption=1_500), None).joules() == 1.5
 
 
+OWN, OTHER, SERVER, HIDDEN = os.getpid(), 1, 2, 10**8
+"""Process ids: this one, one of another group, that of MPS, and one of a container's host."""
+
+
 @pytest.mark.parametrize(
-    ("pids", "foreign"),
-    [([os.getpid()], 0), ([os.getpid(), os.getpid(), 1], 1), ([10**8], 0), ([10**8, 10**8 + 1], 1)],
-    ids=["own", "of another group", "one of a container's host", "two of a container's host"],
+    ("pids", "clients", "foreign"),
+    [
+        pytest.param([OWN], [], 0, id="own"),
+        pytest.param([OWN, OWN, OTHER], [], 1, id="of another group"),
+        pytest.param([HIDDEN], [], 0, id="one of a container's host"),
+        pytest.param([HIDDEN, HIDDEN + 1], [], 1, id="two of a container's host"),
+        pytest.param([SERVER], [OWN], 0, id="alone under MPS"),
+        pytest.param([SERVER, OWN], [OWN], 0, id="alone under MPS, which lists it twice"),
+        pytest.param([SERVER], [OWN, OTHER], 1, id="of another group under MPS"),
+        pytest.param([SERVER, OTHER], [OWN], 1, id="of another group beside MPS"),
+        pytest.param([HIDDEN], [HIDDEN + 1], 0, id="MPS on a container's host"),
+        pytest.param([HIDDEN], [HIDDEN + 1, HIDDEN + 2], 1, id="two under MPS on a container's host"),
+        pytest.param([], [OWN], 0, id="MPS whose server is hidden"),
+    ],
 )
-def test_processes_of_other_groups_are_foreign(pids: list[int], foreign: int) -> None:
-    processes = [SimpleNamespace(pid=pid) for pid in pids]
-    assert monitor.Nvml(nvml(ComputeRunningProcesses=processes), None).sample().foreign_processes == foreign
+def test_processes_of_other_groups_are_foreign(pids: list[int], clients: list[int], foreign: int) -> None:
+    computing, under_mps = ([SimpleNamespace(pid=pid) for pid in group] for group in (pids, clients))
+    answers = nvml(ComputeRunningProcesses=computing, MPSComputeRunningProcesses=under_mps)
+    assert monitor.Nvml(answers, None).sample().foreign_processes == foreign
+
+
+@pytest.mark.parametrize("kind", ["GPU", "MIG", "none"])
+def test_a_gpu_or_its_instance_is_found_by_its_uuid(kind: str, monkeypatch) -> None:
+    """An instance of a GPU in MIG mode has a UUID of its own, which begins with MIG."""
+    uuid = "4c1b5ef2-2a3e-4f0f-9d1e-0123456789ab"
+
+    def find(asked: str) -> str:
+        if asked != f"{kind}-{uuid}":
+            raise LookupError(asked)
+        return "handle"
+
+    monkeypatch.setitem(sys.modules, "pynvml", SimpleNamespace(nvmlInit=lambda: None, nvmlDeviceGetHandleByUUID=find))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(uuid=uuid))
+    found = monitor.Nvml.of(torch.device("cuda"))
+    assert (found and found._handle) == (None if kind == "none" else "handle")
 
 
 @pytest.fixture
@@ -107,10 +140,12 @@ def test_on_a_gpu_the_host_is_watched(waited, stolen, taken, clock, monkeypatch,
 
     counts(None if waited is None else 0.0, "1000 0 500 9000 70 0 0 300")
     observer = monitor.Observer(torch.device("cuda"))
+    clock.pass_time(0.1, 1.0)
+    observer.sample()  # too soon after the first reading
     counts(waited, f"{1100 - stolen} 0 500 9100 90 0 0 {300 + stolen}")
-    clock.pass_time(2.0, 1.0)
+    clock.pass_time(1.9, 1.0)
     observer.sample()
-    assert observer.samples[0].host_taken == (None if taken is None else pytest.approx(taken))
+    assert [sample.host_taken for sample in observer.samples] == [None, taken and pytest.approx(taken)]
 
 
 @pytest.mark.parametrize(
