@@ -103,9 +103,10 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     if workload.device.type == "cuda" and (toolkit := machine_probe.cuda_toolkit()):
         from torch.utils import cpp_extension  # if imported before, it has read CUDA_HOME: set both
 
-        os.environ["CUDA_HOME"] = cpp_extension.CUDA_HOME = str(toolkit[0])  # CUDA's headers, the driver's stub
+        os.environ["CUDA_HOME"] = cpp_extension.CUDA_HOME = str(toolkit[0])  # CUDA's headers
         further = [str(folder / "include") for folder in toolkit[1:]]  # CUDA 12's wheels are several folders
         os.environ["CPATH"] = os.pathsep.join(filter(None, [*further, os.environ.get("CPATH")]))
+        link_driver(folder)
     spec, batch = workload.spec, workload.batch
     shapes = pytree.tree_map(_any_size, batch) if spec.dynamic == "on" else None
     started = time.perf_counter()
@@ -136,6 +137,17 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
     with mock.patch.object(cpp_builder, "_get_shared_cflags", flags):
         torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=configs)
     return {"export": exported - started, "build": time.perf_counter() - exported}
+
+
+def link_driver(folder: Path) -> None:
+    """Makes linkers find CUDA's driver, which this process has loaded, as `-lcuda`: links to it in `folder`.
+
+    Wheels of CUDA have no stub of the driver, and where a driver is mounted into a container or on WSL, its file may
+    have the name libcuda.so.1 only, in a folder that linkers do not search.
+    """
+    if driver := machine_probe.loaded_driver():
+        (folder / "libcuda.so").symlink_to(driver)
+        os.environ["LIBRARY_PATH"] = os.pathsep.join(filter(None, [os.environ.get("LIBRARY_PATH"), str(folder)]))
 
 
 def _any_size(value: object) -> dict[int, object] | None:

@@ -33,6 +33,8 @@ from . import causes, compile_cache, error_text, instruction_probe
 T = TypeVar("T")
 
 CUDA_FOLDER = "/usr/local/cuda"
+MAPS = Path("/proc/self/maps")
+"""Linux's list of the files that this process has mapped into its memory."""
 PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
 """CUDA headers that building an AOTInductor package for a GPU needs. Torch's own wheels contain only the first."""
 BLACKWELL = (10, 0)
@@ -80,8 +82,8 @@ def usable() -> bool:
 
 def gpu_problem() -> str | None:
     """Returns why torch cannot use this machine's GPU, and what to do; None if torch can, or if there is no GPU."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip()
-    if usable() or not visible:  # an empty variable hides the GPUs on purpose
+    first_visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0].strip()
+    if usable() or first_visible in ("", "-1"):  # these hide the GPUs on purpose
         return None
     if (gpu := first_gpu()) is None:
         card = ask_nvml(lambda nvml: str(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(0))))
@@ -109,6 +111,15 @@ def ask_nvml(question: Callable[[ModuleType], T]) -> T | None:
 
 def driver_version() -> str | None:
     return ask_nvml(lambda nvml: str(nvml.nvmlSystemGetDriverVersion()))
+
+
+def loaded_driver() -> Path | None:
+    """Returns the file of CUDA's driver library that this process has loaded; None if it has none, or without /proc."""
+    try:
+        found = re.search(r"/\S*/libcuda\.so\S*$", MAPS.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return Path(found[0]) if found else None
 
 
 class Gpu(NamedTuple):
@@ -233,6 +244,7 @@ def host() -> HostInfo:
     """Returns all facts about the machine that can be found out without a CUDA context."""
     can_use, toolkit, cpp_compiler = usable(), cuda_toolkit(), compiler()
     gpu = first_gpu() if can_use else None
+    unnamed = "AMD GPU" if torch.version.hip else "NVIDIA GPU"
     return HostInfo(
         torch=torch.__version__,
         torch_folder=str(Path(torch.__file__).parent),
@@ -242,7 +254,7 @@ def host() -> HostInfo:
         memory_bytes=machine_memory(),
         modes=tuple(list_mode_options()),
         compiler=cpp_compiler,
-        gpu=gpu.name if gpu else "NVIDIA GPU" if can_use else None,
+        gpu=gpu.name if gpu else unnamed if can_use else None,
         driver=driver_version(),
         gpu_problem=gpu_problem(),
         triton=next((package.version for package in metadata.distributions(name="triton")), None),

@@ -1,6 +1,7 @@
 """A model compiled whole, by layers, with breaks and as a package: modules of a few weights."""
 
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from unittest.mock import Mock, patch
 import pytest
 import torch
 from torch._dynamo.utils import counters
+from torch._inductor import cpp_builder
 from torch.utils import cpp_extension
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.detr.modeling_detr import DetrObjectDetectionOutput
@@ -173,7 +175,9 @@ def test_a_package_answers_as_the_model_does_for_any_size(built: Built) -> None:
 def test_a_gpus_package_uses_the_toolkit_found(tmp_path, monkeypatch) -> None:
     """And torch's allocator, which counts its weights. Nothing is exported or compiled."""
     monkeypatch.setattr(cpp_extension, "CUDA_HOME", None)
+    monkeypatch.setenv("CUDA_HOME", "")
     monkeypatch.setenv("CPATH", "mine")
+    monkeypatch.setattr(machine_probe, "MAPS", tmp_path / "maps")  # without CUDA's driver
     monkeypatch.setattr(machine_probe, "cuda_toolkit", lambda: [tmp_path / name for name in ("runtime", "nvcc")])
     monkeypatch.setattr(torch.export, "export", Mock())
     monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", build := Mock())
@@ -182,6 +186,25 @@ def test_a_gpus_package_uses_the_toolkit_found(tmp_path, monkeypatch) -> None:
     assert os.environ["CUDA_HOME"] == cpp_extension.CUDA_HOME == str(tmp_path / "runtime")
     assert os.environ["CPATH"] == f"{tmp_path / 'nvcc' / 'include'}:mine"
     assert build.call_args.kwargs["inductor_configs"]["aot_inductor.weight_use_caching_allocator"]
+
+
+def test_linkers_find_the_driver_that_is_loaded(tmp_path, monkeypatch) -> None:
+    """Its file is named libcuda.so.1 only, and lies in a folder that linkers do not search."""
+    (hidden := tmp_path / "driver").mkdir()
+    (scratch := tmp_path / "scratch").mkdir()
+    driver = hidden / "libcuda.so.1"
+    command = [cpp_builder.get_cpp_compiler(), "-shared", "-fPIC", "-x", "c++"]
+    subprocess.run([*command, "-o", str(driver), "-"], input=b'extern "C" int cuInit() { return 0; }', check=True)
+    (tmp_path / "maps").write_text(f"7f00-7f01 r-xp 0 fe:00 1 /lib/libc.so.6\n7f02-7f03 r-xp 0 fe:00 2 {driver}\n")
+    monkeypatch.setattr(machine_probe, "MAPS", tmp_path / "maps")
+    monkeypatch.setenv("LIBRARY_PATH", "mine")
+    link = [*command, "-o", str(scratch / "package.so"), "-", "-x", "none", "-lcuda"]
+    with_driver = b'extern "C" int cuInit(); int f() { return cuInit(); }'
+    if not shutil.which("nvcc"):
+        assert subprocess.run(link, input=with_driver, capture_output=True).returncode
+    compile_model.link_driver(scratch)
+    assert os.environ["LIBRARY_PATH"] == f"mine:{scratch}"
+    assert subprocess.run(link, input=with_driver, capture_output=True).returncode == 0
 
 
 def test_a_package_asks_for_no_executable_stack(built: Built) -> None:

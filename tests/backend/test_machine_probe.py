@@ -98,7 +98,11 @@ def test_a_space_with_the_usual_torch_is_told_its_lines(space, major, cuda, line
     assert ("newer driver" in problem) != lines
 
 
-@pytest.mark.parametrize(("visible", "named"), [("0", True), ("", False)], ids=["seen", "hidden on purpose"])
+@pytest.mark.parametrize(
+    ("visible", "named"),
+    [("0", True), ("GPU-4c1b5ef2", True), ("", False), ("-1", False), ("-1,0", False)],
+    ids=["seen", "by a wrong UUID", "hidden on purpose", "hidden by -1", "nothing after -1 counts"],
+)
 def test_a_gpu_that_only_nvml_finds_is_a_problem(visible: str, named: bool, monkeypatch) -> None:
     answers = {f"nvmlDeviceGet{name}": lambda _: "NVIDIA H100" for name in ("HandleByIndex", "Name")}
     monkeypatch.setitem(sys.modules, "pynvml", SimpleNamespace(nvmlInit=lambda: None, **answers))
@@ -111,9 +115,11 @@ def test_a_gpu_that_only_nvml_finds_is_a_problem(visible: str, named: bool, monk
     )
 
 
-def test_a_gpu_without_a_driver_that_names_it_is_tried(no_nvml: None, monkeypatch) -> None:
+@pytest.mark.parametrize(("hip", "name"), [(None, "NVIDIA GPU"), ("7.0", "AMD GPU")], ids=["CUDA", "ROCm"])
+def test_a_gpu_without_a_driver_that_names_it_is_tried(hip: str | None, name: str, no_nvml: None, monkeypatch) -> None:
+    monkeypatch.setattr(torch.version, "hip", hip)
     monkeypatch.setattr(machine_probe, "first_gpu", lambda: None)
-    assert (machine_probe.host().gpu, machine_probe.host().gpu_problem) == ("NVIDIA GPU", None)
+    assert (machine_probe.host().gpu, machine_probe.host().gpu_problem) == (name, None)
 
 
 @pytest.mark.parametrize(
