@@ -36,7 +36,8 @@ HALF_FORMAT = re.compile(r"(?i)\b(half|b?float16|fp16|bf16)\b|same dtype|dtype m
 INNER_ERROR = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """Words, in lower case, in the errors of CUDA, C++, Linux, cuBLAS and cuDNN when memory runs out."""
-
+OWN_BYTES = 1_000_000_000
+"""Bytes of a GPU's memory that a process may hold beside torch's allocator."""
 ASKED_BYTES = re.compile(r"tried to allocate (\d+) bytes")
 
 
@@ -48,6 +49,8 @@ def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status
         what = "The model" if spec.task == OWN_MODEL else f"Batch size {spec.batch_size}"
         mode = f" in mode {spec.mode}" if phase == "compile" and spec.mode != "default" else ""
         message = f"{what} ran out of memory on {device} while {PHASE_DOING[phase]}{mode}."
+        if spec.device == "cuda" and (others := memory_of_others()):
+            message += f" Other processes held {fmt.size(others)} of it."
         asked = ASKED_BYTES.search(str(error))
         if asked and environment and int(asked[1]) > 2 * spec.batch_size * environment.memory_bytes:
             # Half of it for one picture of the batch would not fit either.
@@ -61,6 +64,20 @@ def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status
         text = with_line(error, catalog.own_model_parts(spec.checkpoint)[0]).rstrip(".:! ")
     failure = Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}.", remedy, change)
     return "compile_failed" if phase == "compile" else "failed", failure
+
+
+def memory_of_others() -> int:
+    """Returns the bytes of the GPU's memory that other processes hold; 0 if they hold little, or if it is not known.
+
+    CUDA does not say how much this process holds beside torch's allocator, for code and queues. `OWN_BYTES` are taken
+    for that, and less than a tenth of the memory is too little to tell.
+    """
+    try:
+        free, total = torch.cuda.mem_get_info()
+        others = total - free - torch.cuda.memory_reserved() - OWN_BYTES
+    except (AssertionError, RuntimeError):  # no CUDA, or the error that failed the run fails every call from now on
+        return 0
+    return others if others > total / 10 else 0
 
 
 def with_line(error: BaseException, file: Path) -> str:

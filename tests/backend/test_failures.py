@@ -52,6 +52,27 @@ def test_a_remedy_comes_with_the_settings_it_names(
         assert str(value) in failure.remedy or named in failure.remedy
 
 
+@pytest.mark.parametrize(
+    ("device", "free", "own", "named"),
+    [
+        pytest.param("cuda", 2e9, 8e9, "Other processes held 69.0 GB of it.", id="others hold most of it"),
+        pytest.param("cuda", 1e9, 75e9, "", id="its own"),
+        pytest.param("cuda", None, 0, "", id="CUDA no longer answers"),
+        pytest.param("cpu", 2e9, 8e9, "", id="a CPU's run"),
+    ],
+)
+def test_who_else_holds_a_gpus_memory_is_said(device: str, free: float | None, own: float, named: str, monkeypatch):
+    def info() -> tuple[float, float]:
+        if free is None:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        return free, 80e9
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", info)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: own)
+    _, failure = explained(MEMORY, "warm up", catalog.make_spec("shapes-vit", batch_size=64, device=device))
+    assert failure.message.endswith(named) and bool(named) == ("Other processes" in failure.message)
+
+
 def test_a_slow_format_is_no_remedy_for_too_little_memory(monkeypatch) -> None:
     monkeypatch.setattr(profiling, "float32_advantage", lambda dtype: 70.0)
     _, failure = explained(ALLOCATOR, "warm up", catalog.make_spec("shapes-vit").on("cpu"))
