@@ -13,9 +13,10 @@ from support.samples import full_result
 from test_architecture import FLOORS, ROOT, pins, sources
 
 from demo.cli import deploy_command, main
-from demo.core import catalog, format as fmt, limits
+from demo.core import catalog, format as fmt, limits, quality
 from demo.store import export, hub_dataset
 from demo.store.history import FOLDER_VARIABLE, History
+from demo.store.published import read_measured
 from demo.ui.page import Page
 
 README, SECURITY = ROOT / "README.md", ROOT / "SECURITY.md"
@@ -120,6 +121,27 @@ def test_every_decimal_figure_was_measured(page: str, heading: str, results: tup
     assert figures and figures - set().union(*measured) == set()
 
 
+def test_a_cell_of_few_processes_says_so() -> None:
+    """The table of a GPU in README.md: a speed-up of fewer than three processes may not hold in another process."""
+    section = _section(_read(README), "A result")
+    [table] = re.findall(r"\]\((assets/measured/\w+\.csv)\)", section)
+    measured = {(row.checkpoint, row.mode): row for row in read_measured(ROOT / table) if row.batch_size == 1}
+    lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    modes = [re.sub(r"mode ([\w-]+).*", r"\1", head) for head in lines[0][1:]]
+    shown = {(line[0], mode): cell for line in lines[2:] for mode, cell in zip(modes, line[1:], strict=True)}
+    assert len(shown) == 8
+    rows = [measured[place] for place, cell in shown.items() if "×" in cell]
+    for row in rows:
+        assert fmt.ends(row.speedup_low, row.speedup_high) in shown[row.checkpoint, row.mode]
+    few = any((row.repeats or 1) < quality.PROCESSES for row in rows)
+    assert few == ("**one process** for each cell" in section)
+
+
+def test_the_tests_of_a_gpu_are_counted_right() -> None:
+    tests = re.findall(r"^def test_", _read(ROOT / "tests" / "gpu" / "test_on_a_gpu.py"), re.MULTILINE)
+    assert f"Of the {len(tests)} tests in `tests/gpu`" in _text("gpu-evidence.md")
+
+
 @each_page
 def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", _prose(_read(page))):
@@ -138,7 +160,7 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
 
 
 def test_every_module_that_a_page_names_takes_its_options() -> None:
-    command = r"python -m ((?:tools|benchmarks)\.\w+)([^`#\n]*)"
+    command = r"python3? -m ((?:tools|benchmarks)\.\w+)([^`#\n]*)"
     commands = [match for page in EVERY_PAGE for match in re.findall(command, _read(page))]
     assert commands
     for module, options in commands:

@@ -3,8 +3,8 @@
     python3 -m tools.gpu_evidence FOLDER             continue where FOLDER ends, for 8.5 minutes
     python3 -m tools.gpu_evidence FOLDER --quick     the same on this CPU with the bundled checkpoints, in a few minutes
 
-Needs torch 2.11 and transformers 5.17 or newer, pandas, pillow and scipy, and no network. Weights are random: latency
-does not depend on their values. The steps, the most valuable first:
+Needs torch 2.11 and transformers 5.17 or newer, pandas, pillow, pydantic and scipy, and no network. Weights are random:
+latency does not depend on their values. The steps, the most valuable first:
 
     machine      facts of the machine: device, driver, versions, and the rates of a roofline
     table        the guide's 12 checkpoints at batch 1 (with profiles), 16 and 4, modes default and reduce-overhead
@@ -24,7 +24,7 @@ A call ends by itself 8.5 minutes after its first line, or at SIGTERM, after wri
 loses the group in progress: its processes end with the script, and the next call continues.
 
 FOLDER holds `cells.jsonl.gz` (everything, including raw times; cells in it are not measured again), `machine.json`,
-`noise.txt` (what the cells and tests print), `cells.csv`, `measured.csv`, `summary.md` and `cache.tar`, the compile
+`noise.txt` (what the cells and tests print), `cells.csv`, `measured.csv`, `summary.md` and `cache.tar.gz`, the compile
 cache. The cache is in memory (/dev/shm) while a call runs, and the next call unpacks it, even on another machine.
 Nothing else is written. From FOLDER, `python3 -m tools.evidence_tables` makes this project's own tables in
 assets/measured/ and benchmarks/results/.
@@ -83,6 +83,8 @@ LONGEST = ("facebook/mask2former", "facebook/maskformer", "facebook/detr-resnet-
 MINUTES = 8.5
 TABLES_SECONDS = 20.0
 """How many seconds of `MINUTES` are kept for ending the processes, writing the tables and packing the cache."""
+FIRST_TESTS = ("test_out_of_memory", "test_a_text_model", "test_a_compile")
+"""Beginnings of the names of those functions of tests/gpu that no GPU has run yet. They are called first."""
 GPU_ONLY = ("formats", "autotune")
 """Steps that the quick mode leaves out."""
 MIN_WAVE_SECONDS = 30.0
@@ -238,6 +240,7 @@ def call_tests(recorded: set[str], parent: int) -> None:
     tests: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tests)
     names = [name for name in dir(tests) if name.startswith("test_") and name not in recorded]
+    names.sort(key=lambda name: not name.startswith(FIRST_TESTS))
     for name in names if tests.torch.cuda.is_available() else ():
         started, outcome = time.monotonic(), "passed"
         try:
@@ -275,7 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def left() -> float:
         return 60 * options.minutes - TABLES_SECONDS - (time.monotonic() - STARTED)
 
-    unpack_cache(folder / "cache.tar")
+    unpack_cache(folder / "cache.tar.gz")
     try:
         _end_after(left())
         if problem := "" if quick else gpu_problem():
@@ -295,7 +298,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         write_tables(folder, book, commit)
-        pack_cache(folder / "cache.tar")
+        pack_cache(folder / "cache.tar.gz")
     _say(f"{len(missing())} cells and steps are missing" if missing() else "complete")
     return 0
 
@@ -350,12 +353,9 @@ def unpack_cache(archive: Path) -> None:
 
 
 def pack_cache(archive: Path) -> None:
-    """Packs the compile cache into an archive for the next start.
-
-    It is not compressed: kernels hardly shrink, and time is short.
-    """
+    """Packs the compile cache into an archive for the next start, compressed fast, because time is short."""
     if CACHE.exists() and os.environ.get("TORCHINDUCTOR_CACHE_DIR") == str(CACHE):
-        with replacing(archive) as draft, tarfile.open(fileobj=draft, mode="w") as packed:
+        with replacing(archive) as draft, tarfile.open(fileobj=draft, mode="w:gz", compresslevel=1) as packed:
             packed.add(CACHE, arcname=".", filter=lambda file: None if file.name.endswith(".lock") else file)
 
 

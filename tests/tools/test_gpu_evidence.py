@@ -5,8 +5,12 @@ import csv
 import json
 import math
 import os
+import random
+import runpy
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,12 +21,13 @@ import pytest
 import torch
 from support.samples import GPU, measurement, ok_result, text_result
 from torch._inductor.runtime.cache_dir_utils import cache_dir
+from torch.utils._filelock import FileLock
 
-from demo.backend import timing
+from demo.backend import models, timing
 from demo.core.options import RunSpec
 from demo.core.result_json import to_json
 from demo.store import published
-from tools import evidence_tables, gpu_cells, gpu_evidence, gpu_wave
+from tools import evidence_tables, gpu_cells, gpu_evidence, gpu_turns, gpu_wave
 from tools.evidence_tables import Book
 from tools.gpu_cells import Group
 
@@ -53,9 +58,77 @@ def test_the_quick_mode_goes_on_where_it_was_broken_off(tmp_path, capsys, monkey
     results = [evidence_tables.result_of(record) for record in Book(tmp_path / "cells.jsonl.gz").of("table")]
     assert results[0].eager.wall_seconds == results[1].eager.wall_seconds  # one eager serves both
     assert results[0].compiled.wall_seconds != results[1].compiled.wall_seconds
+    for result in results:  # what each run would time again, and the table does not need
+        assert result.end_to_end is result.roofline is result.compiled.back_to_back is None
     for compilation in (result.compilation for result in results):
         assert (compilation.recompiles_while_timing, compilation.recompiles) == (0, ())
         assert compilation.cold is None and compilation.warm is None
+
+
+def test_only_a_first_process_at_batch_1_is_profiled() -> None:
+    groups = [group for step in gpu_evidence.steps(False, gpu_evidence.GUIDES).values() for group in step]
+    both = [group for group in groups if not group.alone]
+    for group in both:
+        assert {spec.profile for spec in group.specs} == {
+            "on" if group.specs[0].batch_size + group.round == 1 else "off"
+        }
+    assert {(group.specs[0].batch_size, group.round) for group in both} == {(1, 0), (4, 0), (16, 0), (1, 1), (1, 2)}
+
+
+@pytest.mark.parametrize(("weights", "place"), [("random", "meta"), ("pretrained", "cpu")])
+def test_random_weights_are_made_on_the_device(weights: str, place: str, modes, monkeypatch) -> None:
+    """A pretrained model is read into the machine's memory first."""
+    monkeypatch.undo()
+    made: list[torch.nn.Linear] = []
+    spec = SimpleNamespace(device="meta", weights=weights)
+    monkeypatch.setattr(models, "_model", lambda spec: torch.nn.Linear(2, 2))
+    monkeypatch.setattr(gpu_cells.Run, "load", lambda run: made.append(models._model(spec)))
+    modes.cells[0].load()
+    assert made[0].weight.device.type == place
+
+
+@pytest.mark.parametrize(("noise", "most"), [(0.0, 1.8), (0.3, 2.5)], ids=["steady", "noisy"])
+def test_a_group_of_two_modes_is_timed_for_seconds(noise: float, most: float) -> None:
+    """Calls of 5 ms on a simulated clock."""
+    clock, draw = timing.Clock(torch.device("cpu")), random.Random(0)
+    now = [0.0]
+
+    def timed(call: Callable[[], None]) -> float:
+        seconds = 0.005 * (1 + noise * draw.random())
+        now[0] += seconds
+        return seconds
+
+    clock.now, clock.time = lambda: now[0], timed  # type: ignore[method-assign]
+    samples = gpu_cells.time_modes(lambda: None, [lambda: None] * 2, clock, half=4)
+    assert 0.5 < now[0] < most and [sample.blocks >= timing.MIN_BLOCKS for sample in samples] == [True, True]
+
+
+def test_processes_take_turns_on_the_gpu(tmp_path, monkeypatch) -> None:
+    """While another process times a kernel, this one waits; it may take the lock again that it already holds."""
+    monkeypatch.setattr(gpu_turns, "cache_dir", lambda: str(tmp_path))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(gpu_turns.benchmarking.benchmarker, "benchmark_gpu", lambda: None, raising=False)
+    done = threading.Event()
+    work = gpu_turns.alone(gpu_turns.alone(done.set))
+    other = FileLock(tmp_path / "gpu_turns.lock")
+    with other:
+        waiting = threading.Thread(target=work, daemon=True)
+        waiting.start()
+        assert not done.wait(0.3)
+    assert done.wait(5)
+    waiting.join(5)
+    with other.acquire(timeout=5):  # given back
+        pass
+
+
+@pytest.mark.parametrize(("device", "patched"), [("cuda", True), ("cpu", False)])
+def test_a_compile_takes_turns_only_on_a_gpu(device: str, patched: bool) -> None:
+    before = gpu_turns.CompiledFxGraph.__call__
+    timed = type(gpu_turns.benchmarking.benchmarker).benchmark_gpu
+    with gpu_turns.turns(torch.device(device)):
+        now = gpu_turns.CompiledFxGraph.__call__, type(gpu_turns.benchmarking.benchmarker).benchmark_gpu
+        assert [now[0] is not before, now[1] is not timed] == [patched, patched]
+    assert gpu_turns.CompiledFxGraph.__call__ is before
 
 
 def test_one_eager_is_timed_around_all_modes() -> None:
@@ -142,6 +215,33 @@ def test_groups_are_timed_in_turns_once_all_are_ready(tmp_path, monkeypatch) -> 
     assert lines[3:] == ["begin 2", "begin 3", "end 3", "begin 4", "end 4"]
 
 
+def test_a_group_ends_with_the_script(tmp_path, monkeypatch) -> None:
+    """A kill of the script, which cannot clean up then, leaves no process on the GPU."""
+
+    def life(*_: Any) -> None:
+        (tmp_path / "draft").write_text(str(os.getpid()))
+        (tmp_path / "draft").rename(tmp_path / "pid")
+        time.sleep(60)
+        os._exit(0)
+
+    monkeypatch.setattr(gpu_wave, "_life", life)
+    script = os.fork()
+    if script == 0:
+        with contextlib.suppress(BaseException):
+            gpu_wave.Child(Group("table 1", ()), gpu_evidence.PICTURE, tmp_path / "noise")
+            time.sleep(60)
+        os._exit(1)
+    until = time.monotonic() + 10
+    while not (tmp_path / "pid").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    os.kill(script, signal.SIGKILL)
+    os.waitpid(script, 0)
+    group = Path("/proc", (tmp_path / "pid").read_text(), "stat")
+    while group.exists() and " Z " not in group.read_text() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not group.exists() or " Z " in group.read_text()
+
+
 COMPILE_SECONDS = {"facebook/mask2former": 140, "facebook/maskformer": 120, "facebook/detr": 90, "google/owlvit": 80}
 """Guessed core-seconds of a group's compile. The others take 50: all in all about 70 each."""
 TIMED_SECONDS = 4.5
@@ -204,6 +304,14 @@ def test_the_table_fits_into_a_call(lease: SimpleNamespace, tmp_path) -> None:
     assert {record["result"]["status"] for record in cells} == {"ok"} and lease.now < 500
 
 
+def test_a_compile_that_does_not_end_costs_only_its_group(lease: SimpleNamespace, tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(COMPILE_SECONDS, "facebook/mask2former", 10_000)
+    cells = list(gpu_evidence._measure(TABLE, book_of(tmp_path), tmp_path, lambda: 500 - lease.now))
+    slow = {record["result"]["status"] for record in cells if "mask2former" in record["key"]}
+    others = {record["result"]["status"] for record in cells if "mask2former" not in record["key"]}
+    assert (slow, others, len(cells)) == ({"timed_out"}, {"ok"}, 72) and lease.now < 500
+
+
 @pytest.mark.parametrize("end", [90.0, 190.0, 250.0])
 def test_a_kill_costs_the_group_in_hand(end: float, lease: SimpleNamespace, tmp_path) -> None:
     book, lease.end = book_of(tmp_path), end
@@ -226,16 +334,26 @@ def test_what_is_ready_is_timed_before_the_call_ends(lease: SimpleNamespace, tmp
 
 
 def test_the_compile_cache_goes_from_call_to_call(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(gpu_evidence, "_end_after", lambda seconds: None)  # it would take this process's signals
     for machine in ("first", "second"):
         monkeypatch.setattr(gpu_evidence, "CACHE", cache := tmp_path / machine)
         monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
-        gpu_evidence.unpack_cache(tmp_path / "cache.tar")
         if machine == "first":
             (cache / "triton" / "0").mkdir(parents=True)
             (cache / "triton" / "0" / "a.cubin").write_text("kernel")
             (cache / "gpu_turns.lock").touch()
-        gpu_evidence.pack_cache(tmp_path / "cache.tar")
+        assert gpu_evidence.main([str(tmp_path / "evidence"), "--quick", "--steps", "autotune"]) == 0  # has no groups
     assert (cache / "triton" / "0" / "a.cubin").read_text() == "kernel" and not (cache / "gpu_turns.lock").exists()
+
+
+def test_the_cache_of_a_start_is_in_memory(monkeypatch) -> None:
+    monkeypatch.setattr(os, "environ", variables := {"HOME": "/root"})
+    monkeypatch.setattr(os, "access", lambda path, mode: True)
+    monkeypatch.setattr(sys, "argv", ["gpu_evidence", "--help"])
+    with pytest.raises(SystemExit), pytest.warns(RuntimeWarning, match="found in sys.modules"):
+        runpy.run_module("tools.gpu_evidence", run_name="__main__")
+    assert variables["TORCHINDUCTOR_CACHE_DIR"] == str(gpu_evidence.CACHE) == "/dev/shm/worth-compiling-evidence"
+    assert variables["TRITON_STORE_BINARY_ONLY"] == "1"
 
 
 def test_the_tables_are_made_of_the_evidence(tmp_path) -> None:
