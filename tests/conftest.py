@@ -1,4 +1,4 @@
-"""Before any test."""
+"""Settings and fixtures for all tests: their order, an empty history, and an empty folder of measured tables."""
 
 import importlib
 import os
@@ -42,7 +42,7 @@ settings.load_profile("no deadline")
 
 @pytest.fixture
 def history(tmp_path) -> Any:
-    """An empty one, whose folder is not there yet."""
+    """Returns an empty history, whose folder does not exist yet."""
     from demo.store.history import History  # brings numpy, which reads the settings above
 
     return History(tmp_path / "data" / "history.sqlite3")
@@ -50,7 +50,7 @@ def history(tmp_path) -> Any:
 
 @pytest.fixture
 def own(tmp_path, monkeypatch) -> Path:
-    """The folder of this project's own measured tables: an empty one."""
+    """Replaces the folder of this project's own measured tables by an empty one, and returns it."""
     monkeypatch.setattr("demo.store.published.MEASURED_FOLDER", tmp_path)
     return tmp_path
 
@@ -71,7 +71,8 @@ FIRST = (
     "tests/test_",
     "tests/tools/",
 )
-"""Files of a minute and more, the longest first: at the end one of them would run alone, beside an idle core."""
+"""Test files that take a minute or more. They run first, the longest first: at the end, one would leave other cores
+idle."""
 
 
 def _place(item: pytest.Item) -> int:

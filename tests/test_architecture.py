@@ -1,4 +1,4 @@
-"""Who may import whom, and what is required. `tests/test_docs.py` holds the Markdown pages against the code."""
+"""Tests of the code's structure: which folder may import which, names, lengths of files, and required libraries."""
 
 import ast
 import functools
@@ -40,14 +40,14 @@ def sources() -> list[Path]:
 
 
 def _room(file: Path) -> str:
-    """'ui' for any file of demo/ui/, 'app' for app.py."""
+    """Returns the name of a file's folder in demo/: 'ui' for any file of demo/ui/; 'app' for app.py."""
     parts = file.relative_to(ROOT).with_suffix("").parts
     return parts[1] if parts[0] == "demo" else parts[0]
 
 
 @functools.cache
 def _imports(file: Path) -> list[str]:
-    """Every imported module by its full name, wherever in the file the import stands."""
+    """Returns the full name of every module that a file imports, also within functions."""
     package = file.relative_to(ROOT).parent.parts
     imported: list[str] = []
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -61,7 +61,7 @@ def _imports(file: Path) -> list[str]:
 
 
 def _rooms_imported(file: Path) -> set[str]:
-    """The rooms of this project that a file imports, its own left out."""
+    """Returns the folders of demo/ (rooms) that a file imports, without its own."""
     names = [name.split(".") for name in _imports(file)]
     rooms = {name[1] for name in names if name[0] == "demo" and len(name) > 1}
     rooms |= {"app"} if any(name[0] == "app" for name in names) else set()
@@ -83,13 +83,13 @@ def test_imports_point_down_only() -> None:
 
 
 def test_no_file_imports_itself_through_others() -> None:
-    """Wherever in a file an import stands: one inside a function hides a circle."""
+    """Imports inside functions count, too, because they can hide a circle of imports."""
     names = {
         ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in sources()
     }
 
     def modules(file: Path) -> set[str]:
-        """Those of the program that a file imports; `from a import b` may mean the module a.b or a name in a."""
+        """Returns the program's modules that a file imports. In `from a import b`, b may be a module or a name in a."""
         return {name if name in names else name.rpartition(".")[0] for name in _imports(file)} & names.keys()
 
     left = {name: modules(file) - {name} for name, file in names.items()}
@@ -108,7 +108,7 @@ def test_a_heavy_library_is_imported_in_its_rooms_only() -> None:
 
 
 def test_only_the_age_of_files_is_measured_with_a_clock_that_may_jump() -> None:
-    """All else takes `time.monotonic` or `time.perf_counter`: a correction of the time makes no duration wrong."""
+    """Other durations use `time.monotonic` or `time.perf_counter`, which a correction of the clock does not move."""
     users = [
         file.name for file in sources() if re.search(r"\btime\.time(_ns)?\(|import time\b.*\btime\(", file.read_text())
     ]
@@ -140,7 +140,7 @@ ONE_MEANING = {
     "TASK": "each task has the object that the registry finds",
     "W": "any work of a visitor",
 }
-"""Public names that stand in several files, and the one meaning that each has in all of them."""
+"""Public names that are defined in several files, and the one meaning that each has in all of them."""
 PARTICIPLE = re.compile(r"[a-z]+ed|chosen|drawn|found|given|held|kept|known|made|said|sent|shown|taken|told|written")
 
 
@@ -159,7 +159,7 @@ def test_a_public_name_has_one_meaning() -> None:
 
 
 def test_a_function_is_a_verb_or_what_it_returns() -> None:
-    """A participle says neither, but for a question that is answered by yes or no."""
+    """A participle, such as `sorted_rows`, is neither. It is allowed only for a function that returns a bool."""
     for file in sources():
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and PARTICIPLE.fullmatch(node.name.strip("_")):
@@ -168,7 +168,7 @@ def test_a_function_is_a_verb_or_what_it_returns() -> None:
 
 
 def test_no_two_files_have_one_name() -> None:
-    """But a task's file in the worker has the name of the task's file in demo/tasks/."""
+    """One exception: a task's file in demo/backend/tasks/ has the name of its file in demo/tasks/."""
     files = {file.relative_to(ROOT) for file in sources() if not file.name.startswith("__")}
     in_worker = {Path("demo/backend/tasks") / file.name for file in files if file.parent == Path("demo/tasks")}
     names = [file.name for file in files - in_worker]
@@ -179,7 +179,7 @@ def test_no_two_files_have_one_name() -> None:
 
 
 def pins(name: str) -> dict[str, str]:
-    """Each requirement's version."""
+    """Returns the version of each requirement in the file `name`."""
     lines = [line.split("#")[0].strip() for line in (ROOT / name).read_text().splitlines()]
     requirements = [Requirement(line) for line in lines if line]
     return {requirement.name: str(requirement.specifier).removeprefix("==") for requirement in requirements}
@@ -192,7 +192,7 @@ def test_requirements_are_exact_and_neither_torchvision_nor_timm_is_among_them()
 
 
 def test_the_package_admits_the_versions_that_the_project_pins() -> None:
-    """An extra, such as `page`, brings what the command line does not need."""
+    """The libraries of extras, such as `page`, count as well."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     ranges = {

@@ -1,4 +1,4 @@
-"""The Markdown pages say what the code says: options, settings, exit codes, routes, columns, figures, links, files."""
+"""Tests that the Markdown pages agree with the code: options, settings, exit codes, columns, figures, links, files."""
 
 import re
 from argparse import PARSER
@@ -37,10 +37,11 @@ COMMANDS = {
     "best": ("best-way.md", "The best way"),
     "deploy": ("space.md", "Deploy"),
 }
-"""The page and the heading under which each command's options stand."""
+"""For each command: the page and the heading under which its options are described."""
 
 NOT_OF_THE_PROJECT = {"summary.md", "gpu_evidence.md", "YOUR_PICTURE.png", "ID.png"}
-"""Files that a command of the pages writes, that the page serves, or that the reader has."""
+"""Files named on the pages that are not in the project: written by a command, served by the page, or the reader's
+own."""
 
 
 def _read(page: Path) -> str:
@@ -52,7 +53,7 @@ def _text(name: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Without code blocks: a `#` in one of them is no heading."""
+    """Returns the text without code blocks, in which a `#` is no heading."""
     return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -61,12 +62,12 @@ def _headings(text: str, level: str = "#+") -> list[str]:
 
 
 def _anchor(heading: str) -> str:
-    """The anchor that GitHub and the Hub give to a heading."""
+    """Returns the anchor that GitHub and the Hub give to a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def _section(text: str, heading: str) -> str:
-    """From a heading to the next one of its level or a higher one."""
+    """Returns the text from a heading to the next heading of the same or a higher level."""
     title = re.search(rf"^(#+) {re.escape(heading)}$", text, re.MULTILINE)
     assert title is not None, f"There is no heading {heading!r}"
     rest = text[title.end() :]
@@ -75,7 +76,7 @@ def _section(text: str, heading: str) -> str:
 
 
 def _spans(text: str) -> list[str]:
-    """What stands in backquotes outside of code blocks."""
+    """Returns the texts in backquotes outside of code blocks."""
     return re.findall(r"`([^`\n]+)`", _prose(text))
 
 

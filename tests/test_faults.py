@@ -1,4 +1,4 @@
-"""Whatever breaks, a run ends in a stored result with a clear sentence, and the next one works. Faults are injected."""
+"""Tests that break a worker, a file or the app: the run still ends in a stored result, and the next run works."""
 
 import contextlib
 import errno
@@ -31,7 +31,7 @@ QUICK = "tests.support.quick_worker"
 
 @pytest.fixture
 def run(history: History, monkeypatch) -> Iterator[Callable[..., RunResult]]:
-    """The result of a run whose worker has the named fault."""
+    """Yields a function that makes a run whose worker has the named fault, and returns the result."""
     runner = Runner(history, worker_module=QUICK)
 
     def result_with(fault: str = "") -> RunResult:
@@ -52,7 +52,7 @@ def descriptors() -> int:
 
 @needs_linux
 def test_a_worker_that_breaks_is_a_stored_crash(run, history, tmp_path, monkeypatch):
-    """No file, process or descriptor, and no note of the run under way; and the next run works."""
+    """It leaves no file, process or descriptor, and no marker of a run in progress. The next run works."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
     (tmp_path / "temp").mkdir()
     marker = f"TRUST_MARKER={tmp_path}"
@@ -98,7 +98,7 @@ def test_a_workers_words_are_printable_without_folders(run: Any) -> None:
 def test_a_worker_that_cannot_be_started_is_a_stored_result(
     function, code, remedy, run, history, monkeypatch, tmp_path
 ):
-    """It leaves no file and no descriptor, and the next run works."""
+    """The run leaves no file and no descriptor, and the next run works."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = descriptors()
     with monkeypatch.context() as broken:
@@ -127,14 +127,16 @@ WORK = {
     "a run that compiles": ("cc1plus", "list(Runner(history, spare=True).run(spec, scene))"),
     "a run that imports": ("endless", "list(Runner(history, worker_module=endless).run(spec, scene))"),
 }
-"""What an app does when it is killed, and what the command line of one of its processes holds by then."""
+"""For each state of the app when it is killed: words in the command line of one of its processes, and the app's
+code."""
 
 
 @needs_linux
 @pytest.mark.parametrize("what", WORK)
 def test_nothing_outlives_an_app_that_is_killed(what: str, history: History, tmp_path) -> None:
-    """No process and no folder, and its run is stored as interrupted. The first is the real worker over an empty cache,
-    with inductor's compiler at work."""
+    """No process and no folder is left, and the app's run is stored as interrupted.
+
+    One of the cases is a real worker with an empty cache, whose compiler is at work."""
     program, code = WORK[what]
     marker, temporary = f"KILLED_APP={tmp_path}", tmp_path / "temporary"
     temporary.mkdir()
@@ -143,7 +145,7 @@ def test_nothing_outlives_an_app_that_is_killed(what: str, history: History, tmp
     app = subprocess.Popen([sys.executable, "-c", APP + code, str(history.path)], env=os.environ | environment)
 
     def at_work() -> bool:
-        """Whether the app, its worker, the worker's watcher and the program run."""
+        """Returns whether the app, its worker, the worker's watcher and `program` run."""
         pids = processes_with(marker)
         with contextlib.suppress(OSError):  # one has just ended
             return len(pids) >= 3 and any(program in Path(f"/proc/{pid}/cmdline").read_text() for pid in pids)
@@ -180,7 +182,7 @@ def test_a_stored_run_leaves_no_note_of_itself(history: History, monkeypatch) ->
 # ---- the file of results
 
 THEIR_TABLES = "ALTER TABLE results RENAME TO mine; CREATE TABLE summaries (text); PRAGMA user_version = 0"
-"""A sound file of another program, whose version is SQLite's default."""
+"""SQL that makes a valid file of another program, whose version is SQLite's default."""
 
 
 DAMAGE = {
@@ -188,7 +190,7 @@ DAMAGE = {
     "its middle": lambda data: data[:4096] + b"\xa5" * (len(data) - 8192) + data[-4096:],
     "cut short": lambda data: data[: len(data) // 2],
 }
-"""What a bad disk or a wrong copy makes of the file."""
+"""Functions that damage the bytes of the file, as a bad disk or a wrong copy would."""
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)

@@ -1,4 +1,4 @@
-"""One story in figures: no place contradicts another, and a ratio that is not known is stated nowhere."""
+"""Tests that all places show the same figures of a run, and that no place states a ratio that is not known."""
 
 import dataclasses
 import html
@@ -30,11 +30,14 @@ from demo.ui.tabs import compare, history_tab, sweep_tab
 from demo.ui.tabs.headline import headline, progress_strip
 
 NUMBERS = {"faster": (1.45, 0.05), "slower": (0.7, 0.05), "same": (1.004, 0.008), "unsure": (1.37, 0.9)}
-"""The speed-up about which the blocks of each verdict lie, and how far they lie apart (in logarithms)."""
+"""For each verdict: the speed-up around which the ratios of blocks lie, and how far they lie apart (in logarithms)."""
 
 
 def disturbed(ratio: float, spread: float) -> tuple[Measurement, Measurement]:
-    """Two variants on a machine that slows down: their medians have another quotient than their blocks have."""
+    """Returns times of eager and compiled on a machine that slows down.
+
+    The quotient of their medians is not the speed-up.
+    """
     rng = random.Random(3)
     eager, compiled = [], []
     for block in range(24):
@@ -47,7 +50,7 @@ def disturbed(ratio: float, spread: float) -> tuple[Measurement, Measurement]:
 
 
 def run(kind: str) -> RunResult:
-    """A run of a checkpoint that the guide has, with the verdict `kind`, or void."""
+    """Returns a run of a checkpoint of the Transformers guide with the verdict `kind`, or a void (recompiled) one."""
     eager, compiled = disturbed(*NUMBERS["faster" if kind == "void" else kind])
     compilation = Compilation(31.2, "cold", 1, recompiles_while_timing=int(kind == "void"))
     spec = RunSpec("google/vit-base-patch16-224", "image-classification", device="cuda")
@@ -90,7 +93,7 @@ PLACES: dict[str, Callable[[RunResult], str]] = {
 }
 DRAWN = {"trace chart", "race", "heat map"}
 MEDIANS = ("report of the terminal", "Markdown")
-"""Where the medians stand too, as medians."""
+"""Places that also show the median times of calls, named as medians."""
 LATENCIES = (*MEDIANS, "headline", "sweep's table", "Markdown of a sweep", "headline of the page", "compare")
 
 
@@ -99,7 +102,7 @@ def text_of(place: str, result: RunResult) -> str:
 
 
 def spellings(result: RunResult) -> set[str]:
-    """Every spelling of the speed-up, of its opposite and of a whole request's that a place might write."""
+    """Returns all ways to write the speed-up, its inverse, and the speed-up of a whole request."""
     eager, compiled = result.request_seconds
     written = set()
     for ratio in (result.speedup.ratio, eager / compiled):

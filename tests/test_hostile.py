@@ -1,4 +1,4 @@
-"""Harmful or nonsensical input is refused in a sentence, and nothing is opened, fetched or allocated."""
+"""Tests that harmful or nonsensical input is refused in a sentence, and nothing is opened, fetched or allocated."""
 
 import contextlib
 import inspect
@@ -153,7 +153,7 @@ def test_an_error_keeps_a_files_name_and_loses_its_folder(text: str, shown: str)
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[str, list[RunSpec]]]:
-    """The page's address, and the specs that were run on it so far."""
+    """Yields the address of a page, and the list of the specs that were run on it."""
     page = Page(runner := FakeRunner(lambda spec, image: ok_result(spec=spec)))
     with serving(page) as address:
         assert (page.analytics_enabled, page.allowed_paths, page.show_error, page.share) == (False, [], False, False)
@@ -206,7 +206,7 @@ def test_a_call_that_does_not_fit_is_refused(path: str, body: Any, status: int, 
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A port of this machine. At the end it checks that nobody has called it."""
+    """Yields a port of this machine, and checks at the end that nobody connected to it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
         assert select.select([server], [], [], 0)[0] == []
@@ -259,7 +259,7 @@ ANYTHING = st.none() | st.booleans() | NUMBERS | st.text(max_size=30) | st.lists
 
 
 def values_of(option: Option) -> st.SearchStrategy[Any]:
-    """Values that the option takes, and anything else."""
+    """Returns a strategy for values of the option, valid ones and any others."""
     kinds = {"switch": st.booleans(), "whole": NUMBERS, "number": NUMBERS}
     good = st.sampled_from(option.values) if option.values else kinds.get(option.kind, st.text(max_size=300))
     return good | ANYTHING
@@ -311,7 +311,7 @@ GIVEN = st.sampled_from(["shapes-vit", "random", "cpu", "1", "table.csv", *TYPED
     st.lists(WORDS, max_size=1),
 )
 def test_the_command_line_answers_anything_with_a_sentence(command: str, options: list, more: list[str]) -> None:
-    """Each command runs up to the point at which a model would be loaded."""
+    """Each command runs only until it would load a model."""
     output, errors = io.StringIO(), io.StringIO()
     runner = FakeRunner(lambda spec, image: ok_result(spec=spec))
     with (

@@ -1,6 +1,6 @@
-"""Names on which scripts and links of others rest: none of those in `fixtures/interfaces.json` may go or be renamed.
+"""Tests that no public name in `fixtures/interfaces.json`, on which scripts and links rely, is removed or renamed.
 
-A new name is added there when it is documented.
+Add a new name to this file when it is documented.
 """
 
 import inspect
@@ -23,13 +23,13 @@ FIXED = json.loads((Path(__file__).parent / "fixtures" / "interfaces.json").read
 
 
 def keys(result: dict[str, Any]) -> set[str]:
-    """The keys of a result's JSON, and those of its documented parts as 'speedup.low'."""
+    """Returns the keys of a result's JSON, and of its documented parts, as in 'speedup.low'."""
     parts = ("speedup", "spec", "environment", "parity", "break_even")
     return {*result, *(f"{part}.{key}" for part in parts for key in result[part])}
 
 
 def endpoints() -> set[str]:
-    """The endpoints of the API with their parameters, as 'best(minutes)'."""
+    """Returns the endpoints of the API with their parameters, as in 'best(minutes)'."""
     runner, queue = FakeRunner(lambda spec, image: ok_result()), RunQueue()
     functions = {
         "benchmark": api.make_benchmark(runner, queue),  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The Python API on a module in memory, and the wheel in a folder that is no checkout."""
+"""Tests of the Python API on a module in memory, and of the installed wheel."""
 
 import io
 import json
@@ -26,7 +26,7 @@ EXAMPLE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python-api.md").r
 
 @pytest.fixture(scope="module")
 def run_example(tmp_path_factory) -> dict[str, object]:
-    """The names that the example of docs/python-api.md leaves behind; `printed` is what it printed."""
+    """Runs the example of docs/python-api.md. Returns the variables that it sets, and as 'printed' what it printed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORTH_COMPILING_DATA", str(tmp_path_factory.mktemp("data")))
         patch.setitem(sys.modules, "worth_compiling", demo)
@@ -102,7 +102,7 @@ def test_what_cannot_be_measured_is_refused_in_a_sentence(case: str):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    """A folder with what a wheel of the project installs."""
+    """Returns a folder with the files that a wheel of the project installs."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""One option, one place: a copy of the program gets one more, declared in the table."""
+"""Tests that a new option is added in one place: a copy of the program gets one more line in its table of options."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""One task, one file in each process: a copy of the program gets depth estimation, and runs it."""
+"""Tests that a new task needs one file in each process: a copy of the program gets depth estimation, and runs it."""
 
 import os
 import shutil
@@ -105,7 +105,7 @@ assert report.count(" deep") == 2 and "Eager and compiled agree: depths differ b
 
 
 def test_a_new_task_is_one_file_in_each_process(tmp_path) -> None:
-    """A run from the command line with a small model of random weights, then `CHECKS`."""
+    """Runs the new task from the command line with a small random model, and then the code in `CHECKS`."""
     shutil.copytree(ROOT / "demo", tmp_path / "demo", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "assets").symlink_to(ROOT / "assets")
     registry = tmp_path / "demo" / "tasks" / "registry.py"

@@ -1,4 +1,4 @@
-"""Around each test of this folder."""
+"""Restores, after each test of this folder, the torch options and environment variables that a run sets."""
 
 import os
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from demo.core.measurement import CompileCost
 
 @pytest.fixture(autouse=True)
 def process_as_before(monkeypatch) -> Iterator[None]:
-    """A run sets torch's options and the variables of its process.
+    """Restores the torch options and environment variables that a test's run has set.
 
-    A later start is not measured: its process imports torch, which takes longer than all the rest.
+    The first call of a further process is not timed but made up: importing torch there would take longer than the test.
     """
     threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     tf32 = torch.backends.cudnn.allow_tf32

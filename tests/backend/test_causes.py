@@ -1,4 +1,4 @@
-"""Each cause of a failure that is recognised, by its words or its files, and errors of other causes beside it."""
+"""Tests that causes of failures are recognised by an error's words or by files, and other errors are not."""
 
 import json
 

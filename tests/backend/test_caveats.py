@@ -1,4 +1,4 @@
-"""What the samples of a machine, the compile and the precision make a reader of the figures wary of."""
+"""Tests of a run's caveats: from samples of the machine, from the compile, and from the precision of the timing."""
 
 import dataclasses
 from collections.abc import Callable
@@ -26,7 +26,10 @@ def gpu(clock: float = 1.9e9, **more: Any) -> HostSample:
 
 
 def waiting(launching: float, taken: float | None) -> dict[str, Any]:
-    """A run on a GPU: how much of an eager call is launching, and how much of the time others had its host."""
+    """Returns fields of a GPU run.
+
+    Launching kernels takes the share `launching` of an eager call, others the share `taken` of the host.
+    """
     calls = measurement(0.002)
     eager = dataclasses.replace(calls, device_seconds=(calls.median_seconds * (1 - launching),))
     return {"eager": eager, "machine_states": (HostSample(0.5, None, None, None, taken),) * 2}
@@ -89,7 +92,10 @@ def compiled(graphs: int, **fields: Any) -> dict[str, Any]:
 
 
 def tail(slow_call: float, usual_call: float) -> dict[str, Any]:
-    """One compiled call in ten is slow. Eager's p95 is 2.08 ms."""
+    """Returns fields of a run in which every tenth compiled call takes `slow_call` seconds.
+
+    Eager's 95th percentile is 2.08 ms.
+    """
     times = tuple(slow_call if call % 10 == 0 else usual_call for call in range(48))
     return {"compiled": dataclasses.replace(measurement(usual_call), wall_seconds=times)}
 
@@ -192,7 +198,7 @@ KEPT, X = torch.ones(3), torch.rand(3)
 
 
 def repeated(eager: Callable[[], Any], compiled: Callable[[], Any], device: str = "cpu") -> list[str]:
-    """The variants whose calls give the same tensor again."""
+    """Returns the variants ('eager', 'compiled') with a caveat that their calls return the same tensor again."""
     workload = dataclasses.replace(workload_of(torch.nn.Linear(3, 3), input=X), device=torch.device(device))
     call_caveats = caveats.of_calls(
         workload, Variants(Variant(eager, [], None), Variant(compiled, [], None), []), Effects()

@@ -1,4 +1,4 @@
-"""What torch.compile did to small models that break, recompile, fall back or fail on purpose."""
+"""Tests of what is read about a compile, on small models that break the graph, recompile, fall back or fail."""
 
 import dataclasses
 import logging
@@ -27,7 +27,7 @@ class Broken(torch.nn.Linear):
 
 
 class Counting(torch.nn.Linear):
-    """Its guard on `calls` fails at every call."""
+    """A layer that dynamo compiles again at every call, because its guard on the number `calls` fails."""
 
     def __init__(self) -> None:
         super().__init__(4, 4)
@@ -43,7 +43,10 @@ def whole() -> torch.nn.Module:
 
 
 def compiled(model: torch.nn.Module, calls: int = 2, backend: Any = "eager", **options: Any) -> Compilation:
-    """By default without inductor: breaks, recompiles and fallbacks are dynamo's."""
+    """Compiles and calls the model. Returns what was recorded.
+
+    The default backend is dynamo's 'eager', without inductor.
+    """
     torch._dynamo.reset()
     log = compilation.CompileLog()
     run: Any = torch.compile(model.eval(), backend=backend, **options)
@@ -102,7 +105,7 @@ def test_too_many_recompiles_fall_back_to_eager() -> None:
 
 
 def test_an_error_that_was_made_an_eager_call_has_its_words() -> None:
-    """Dynamo's message begins with a line that ends with a colon: backend='lost' raised:"""
+    """With `suppress_errors` dynamo runs the call in eager. Its message has the error's words in the second line."""
 
     def lost(graph: Any, inputs: Any) -> Any:
         raise ValueError("no kernel for it")
@@ -114,7 +117,7 @@ def test_an_error_that_was_made_an_eager_call_has_its_words() -> None:
 
 @pytest.fixture
 def empty_cache(tmp_path, monkeypatch) -> None:
-    """An empty compile cache for a CPU, in a process that has not asked for its instructions yet."""
+    """Gives the test an empty compile cache, as in a process that has not looked for its vector instructions yet."""
     monkeypatch.setattr(torch._dynamo.callback_handler, "start_callbacks", [])
     monkeypatch.setattr(torch._dynamo.callback_handler, "clear", lambda: None)  # by a reset, as after each run
     compile_cache.use_empty_cache(tmp_path)
@@ -122,7 +125,7 @@ def empty_cache(tmp_path, monkeypatch) -> None:
 
 
 def compiled_for(instructions: str, monkeypatch, calls: int = 2) -> Compilation:
-    """As by the first compile of a process, with these vector instructions."""
+    """Compiles a small model as on a processor with these vector instructions, and returns what was recorded."""
     monkeypatch.setattr(instruction_probe, "vector_instructions", lambda: instructions)
     with torch.compiler.config.patch(cache_key_tag=""):
         return compiled(whole(), calls, "inductor")
@@ -140,7 +143,10 @@ def test_an_empty_cache_is_cold_and_then_warm(monkeypatch) -> None:
 
 @pytest.mark.usefixtures("empty_cache")
 def test_a_model_that_takes_a_gradient_in_its_forward_compiles() -> None:
-    """Its backward graph compiles within the call. A callback of ours that is traced waits for a lock for ever."""
+    """The backward graph compiles within the forward call.
+
+    A callback that dynamo traces there would wait for a lock for ever.
+    """
 
     def force(x: torch.Tensor) -> torch.Tensor:
         with torch.enable_grad():
@@ -159,7 +165,7 @@ def test_a_model_that_takes_a_gradient_in_its_forward_compiles() -> None:
 
 @pytest.mark.usefixtures("empty_cache")
 def test_a_graph_for_other_instructions_is_not_found(monkeypatch) -> None:
-    """Code for AVX-512 under AVX2 gave NaN: each kernel computed half of its numbers."""
+    """Cached code for AVX-512 that ran under AVX2 once gave NaN: each kernel computed half of its numbers."""
     runs = [compiled_for(instructions, monkeypatch, 1) for instructions in ("avx512", "avx2", "avx512")]
     assert [run.cache for run in runs] == ["cold", "cold", "warm"]
 

@@ -1,4 +1,4 @@
-"""Entries of inductor's cache that a kill, a full disk or a power cut has damaged."""
+"""Tests of damaged entries of inductor's cache, as a kill, a full disk or a power cut leaves them."""
 
 import contextlib
 import errno
@@ -14,13 +14,13 @@ from torch.utils._filelock import FileLock
 from demo.backend import compile_cache
 
 WHOLE = b"\x7fELF" + bytes(36) + (64).to_bytes(8, "little") + bytes(10) + b"\x40\0\1\0\0\0" + bytes(64)
-"""A library of one section, whose table follows the header of 64 bytes."""
+"""Bytes of an ELF library with one section, whose table follows the header of 64 bytes: it is not cut off."""
 KEY = "c" + 51 * "a"
 
 
 @pytest.fixture
 def entry(tmp_path) -> Path:
-    """The place of a kernel's library in an inductor cache, beside its source."""
+    """Returns the path at which an inductor cache keeps a kernel's library, beside the kernel's source."""
     for name in ("aa", "locks"):
         (tmp_path / name).mkdir()
     (tmp_path / "aa" / f"{KEY}.main.cpp").write_text("int kernel;")
@@ -101,7 +101,7 @@ def test_a_cache_that_cannot_be_healed_is_replaced_for_the_run(entry: Path, tmp_
 
 @pytest.mark.parametrize("was_cached", [True, False], ids=["found in the cache", "of this compile"])
 def test_a_damaged_entry_costs_one_recompile(was_cached: bool, entry: Path, tmp_path, monkeypatch) -> None:
-    """A failure over an entry that this very compile has made is the compiler's."""
+    """Only entries from before the compile are removed. An error about a file that this compile made is raised."""
     compiles, caveats = [], []
 
     def compile_model(cached: set[str]) -> str:

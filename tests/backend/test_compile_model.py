@@ -1,4 +1,4 @@
-"""A model compiled whole, by layers, with breaks and as a package: modules of a few weights."""
+"""Tests of compiling small models: whole, layer by layer, with added graph breaks, and as a package."""
 
 import os
 import shutil
@@ -41,7 +41,7 @@ def nothing_compiled() -> Iterator[None]:
 
 @pytest.mark.parametrize(("dynamic", "graphs"), [("on", 1), ("off", 2)])
 def test_with_dynamic_on_another_size_needs_no_recompile(dynamic: str, graphs: int) -> None:
-    """Also one that is not square after one that is."""
+    """The second input is not square, the first one is."""
     run_spec = spec(dynamic=dynamic)
     torch_settings.apply(run_spec)
     model = compile_model.apply_compile(torch.nn.Sigmoid(), run_spec)
@@ -96,7 +96,7 @@ class Parts(GradientCheckpointingLayer):
 
 
 class Transformer(torch.nn.Module):
-    """Layers in a loop, in which dynamo cannot resume after a break."""
+    """A model that calls its layers in a loop, in which dynamo cannot resume after a graph break."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class Transformer(torch.nn.Module):
 
 
 def graph_runs(model: Any, **inputs: Any) -> int:
-    """How many compiled graphs a call runs, one after another."""
+    """Returns how many compiled graphs a call of the model runs, one after another."""
     runs: list[Any] = []
 
     def counting(graph: torch.fx.GraphModule, _: Any) -> Any:
@@ -142,7 +142,7 @@ def test_breaks_are_added_to_a_twin(model: Any, inputs: dict[str, Any], places: 
 
 
 class Detector(torch.nn.Linear):
-    """Its outputs are of a class that only the module of its own architecture defines, as detectors' are."""
+    """A layer whose outputs are of a class that only one model file of transformers defines, as with detectors."""
 
     def forward(self, pixel_values: torch.Tensor) -> DetrObjectDetectionOutput:
         return DetrObjectDetectionOutput(logits=super().forward(pixel_values).relu())
@@ -173,7 +173,7 @@ def test_a_package_answers_as_the_model_does_for_any_size(built: Built) -> None:
 
 
 def test_a_gpus_package_uses_the_toolkit_found(tmp_path, monkeypatch) -> None:
-    """And torch's allocator, which counts its weights. Nothing is exported or compiled."""
+    """It also uses torch's allocator, which counts the package's weights. Nothing is exported or compiled."""
     monkeypatch.setattr(cpp_extension, "CUDA_HOME", None)
     monkeypatch.setenv("CUDA_HOME", "")
     monkeypatch.setenv("CPATH", "mine")
@@ -208,7 +208,10 @@ def test_linkers_find_the_driver_that_is_loaded(tmp_path, monkeypatch) -> None:
 
 
 def test_a_package_asks_for_no_executable_stack(built: Built) -> None:
-    """glibc 2.41 loads no library that does; this machine's linker may ask for one where nothing forbids it."""
+    """glibc 2.41 refuses to load a library that needs an executable stack.
+
+    Some linkers ask for one unless told not to.
+    """
     with zipfile.ZipFile(built[1]) as archive:
         library = archive.read(next(name for name in archive.namelist() if name.endswith(".so")))
     offset, size, count = (*struct.unpack_from("<Q", library, 32), *struct.unpack_from("<HH", library, 54))
@@ -217,7 +220,7 @@ def test_a_package_asks_for_no_executable_stack(built: Built) -> None:
 
 
 def test_a_package_runs_elsewhere_without_a_compiler(built: Built, tmp_path) -> None:
-    """And refuses inputs of another size."""
+    """There the package also refuses inputs of another size."""
     lines = [
         loading_lines(built[1]),
         "print(model(pixel_values=torch.ones(1, 4)).logits.shape)",

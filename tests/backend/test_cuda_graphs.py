@@ -1,9 +1,9 @@
-"""Every way to compile with CUDA graphs, over a double of theirs on this CPU.
+"""Tests of all ways to compile with CUDA graphs, on a CPU, with a stand-in for inductor's CUDA graphs.
 
-The double is a backend of dynamo. As with inductor's CUDA graphs, the outputs of the calls before are lost as soon as
-another call of something compiled begins (torch's own count of these calls says so): a graph that is given one raises,
-and who reads one otherwise finds NaN or -1, which parity tells. Not covered: what inductor decides, such as which
-graphs are skipped.
+The stand-in is a backend of dynamo. As with inductor's CUDA graphs, the outputs of earlier calls are lost as soon as
+another compiled call begins (torch's own count of these calls says so). A graph raises an error if its input is a lost
+output. Other readers of a lost output find NaN or -1, which the comparison of outputs notices. Not covered: what
+inductor decides, such as which graphs are skipped.
 """
 
 import dataclasses
@@ -29,11 +29,11 @@ class CudaGraphs:
     generation: int = -1
     replays: int = 0
     outputs: list[torch.Tensor] = dataclasses.field(default_factory=list)
-    """The outputs of this generation, which lie in the graphs' memory."""
+    """The outputs of the present calls, which lie in the memory of the simulated CUDA graphs."""
     lost: list[torch.Tensor] = dataclasses.field(default_factory=list)
 
     def compile(self, model: Any, backend: Any = None, mode: str = "default", **options: Any) -> Any:
-        """In place of `torch.compile`."""
+        """Replaces `torch.compile`: by default, models get the simulated CUDA graphs as their backend."""
         return COMPILE(model, backend=backend or self.graph, **options)
 
     def graph(self, module: torch.fx.GraphModule, example: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What an eager call does besides computing: draws, changes of its input or its modules, answers that are kept."""
+"""Tests of an eager call's side effects: random numbers, changes of its input or its modules, kept outputs."""
 
 import random
 from collections import deque
@@ -19,7 +19,7 @@ from demo.backend.workload import Workload
 
 
 class Made(nn.Module):
-    """A module whose forward is the function it is given, with more attributes."""
+    """A module whose forward is a given function. Further arguments become its attributes."""
 
     def __init__(self, function: Callable[..., Any], **kept: Any) -> None:
         super().__init__()
@@ -254,7 +254,7 @@ class Masked(nn.Module):
 
 
 def test_an_input_that_no_call_changes_is_not_written_to() -> None:
-    """Torch refuses to write to an expanded tensor."""
+    """The mask is an expanded tensor, to which torch refuses to write. No call changes it."""
     workload = workload_of(Masked(), x=torch.ones(3, 4), mask=torch.ones(1, 4).expand(3, 4))
     with torch.no_grad():
         workload.restorer, workload.eager()
@@ -264,7 +264,7 @@ def test_an_input_that_no_call_changes_is_not_written_to() -> None:
 
 
 class ChangesMoreLater(nn.Module):
-    """Changes its first input in each call, and its second one from the fifth call on."""
+    """A model that changes its first input in each call, and its second input from the fifth call on."""
 
     calls = 0
 

@@ -1,4 +1,4 @@
-"""What is shown of errors that compilers, torch and child processes raise."""
+"""Tests of the one line that is shown for an error of a compiler, of torch or of a child process."""
 
 import pytest
 from torch._inductor.exc import CppCompileError

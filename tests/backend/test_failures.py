@@ -1,4 +1,4 @@
-"""What a failed run says, and which other settings it offers."""
+"""Tests of what a failed run says, and which options it advises to change."""
 
 import dataclasses
 import errno
@@ -81,7 +81,7 @@ def test_a_slow_format_is_no_remedy_for_too_little_memory(monkeypatch) -> None:
 
 @pytest.mark.parametrize("error", [NO_ROOM, SafetensorError("incomplete metadata")], ids=["no room", "damaged"])
 def test_a_checkpoint_that_may_load_later_is_no_refusal(error: Exception) -> None:
-    """transformers raises an error of its own, with this one as its cause."""
+    """transformers raises an error of its own. The error that a retry may cure is its cause."""
     library_error = OSError("Can't load the model")
     library_error.__cause__ = error
     refusal = failures.load_refusal(HUB, library_error)

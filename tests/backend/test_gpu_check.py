@@ -1,4 +1,4 @@
-"""The checks of `doctor --gpu`, on a made-up GPU and without one."""
+"""Tests of the checks of `doctor --gpu`, with a simulated GPU and without any."""
 
 import pytest
 from support.fake_cuda import FakeCuda

@@ -1,4 +1,4 @@
-"""Inductor's instruction probe: its programs are built once for a compile cache, ahead of the first compile."""
+"""Tests that inductor's instruction probe builds its programs once for a cache, before the first compile."""
 
 import itertools
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ from demo.core.measurement import InstructionProbe
 
 @pytest.fixture
 def programs(tmp_path, monkeypatch) -> Iterator[list[int]]:
-    """An empty compile cache, in which a probe takes 20 s and builds two programs: 3 and 5 s of a compiler's time.
+    """Simulates an empty compile cache. The probe builds two programs, with 3 and 5 s of compiler time, and takes 20 s.
 
-    The list has the seconds of each program that is still to be built."""
+    Yields a list of the seconds of each program that is still to be built."""
     still, clock, compilers = [3, 5], itertools.count(step=20), [0.0]
 
     def build(_: object) -> None:

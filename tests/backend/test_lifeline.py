@@ -1,4 +1,4 @@
-"""A process that ends with its parent, whatever it is doing; torch is not needed for that."""
+"""Tests that a process under `demo.backend.lifeline` ends with its parent, whatever it does. No torch is needed."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ print('here', flush=True); os._exit(1)
 
 @pytest.fixture
 def start(tmp_path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
-    """Starts a package with the given source under the lifeline; its temporary folder is `tmp_path / "temporary"`."""
+    """Yields a function that runs Python source under the lifeline, which is to remove `tmp_path / "temporary"`."""
     processes: list[subprocess.Popen[str]] = []
 
     def started(source: str) -> subprocess.Popen[str]:
@@ -49,7 +49,7 @@ def test_a_package_runs_as_main_with_its_arguments(start) -> None:
 
 @pytest.mark.parametrize("source", [WAITING, HOLDING_THE_LOCK, CRASHING], ids=["waiting", "holding the lock", "crash"])
 def test_when_standard_input_closes_the_whole_group_is_killed(source: str, start, tmp_path) -> None:
-    """And its folder is removed."""
+    """The group's temporary folder is removed, too."""
     process = start(source)
     assert process.stdout.readline() == "here\n"
     process.stdin.close()
@@ -61,7 +61,7 @@ def test_when_standard_input_closes_the_whole_group_is_killed(source: str, start
 @needs_linux  # no other system tells the group of its watcher's end
 @pytest.mark.parametrize("source", [WAITING, HOLDING_THE_LOCK], ids=["waiting", "holding the lock"])
 def test_a_group_whose_watcher_is_killed_ends(source: str, start) -> None:
-    """So it does not outlive an app that is killed after its watcher."""
+    """If somebody kills the watcher and then the app, the group still ends."""
     process = start(source)
     assert process.stdout.readline() == "here\n"
     (watcher,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()

@@ -1,4 +1,4 @@
-"""What is found out about a machine, with made-up drivers, compilers and folders."""
+"""Tests of what is found out about a machine, with made-up drivers, compilers and folders."""
 
 import ctypes
 import math
@@ -26,7 +26,7 @@ def empty_caches(monkeypatch) -> None:
 
 @pytest.fixture
 def driver(monkeypatch) -> SimpleNamespace:
-    """CUDA's driver, found as libcuda.so.1, with one GPU: device 7 at place 0. No answer is an error."""
+    """Simulates CUDA's driver (libcuda.so.1) with one GPU: its device number is 7, and no call fails."""
     driver = SimpleNamespace(
         cuInit=lambda flags: 0,
         cuDeviceGet=lambda device, place: setattr(device._obj, "value", 7) or place,
@@ -40,7 +40,7 @@ def driver(monkeypatch) -> SimpleNamespace:
 
 @pytest.fixture
 def no_nvml(monkeypatch) -> None:
-    """A container with the capability 'compute' only: torch computes, and NVML is not there."""
+    """Simulates a container in which torch can use the GPU, but NVML is missing."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setitem(sys.modules, "pynvml", None)
 
@@ -87,7 +87,8 @@ def test_a_gpu_that_torch_has_no_code_for_is_left_alone(built, works, driver, no
     ids=["a Space", "elsewhere", "a newer GPU on a Space", "has that build"],
 )
 def test_a_space_with_the_usual_torch_is_told_its_lines(space, major, cuda, lines, driver, no_nvml, monkeypatch):
-    """Its driver is too old for CUDA 13: torch sees no GPU, although the driver starts."""
+    """The Space's driver is too old for CUDA 13, so torch sees no GPU. It is told which lines install a torch for CUDA
+    12."""
     driver.cuDeviceGetAttribute = lambda value, name, device: setattr(value._obj, "value", {75: major, 76: 0}[name])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch, "__version__", "2.13.0+cu130")
@@ -191,7 +192,7 @@ def test_compiling_that_is_switched_off_is_a_problem(monkeypatch) -> None:
     ids=["header", "unknown", "no library", "OpenMP"],
 )
 def test_the_reason_why_nothing_can_be_compiled(code: str, says: str, tmp_path, monkeypatch) -> None:
-    """Inductor calls a compiler that has a version, and runs this shell code instead of compiling."""
+    """The compiler is a script: it prints a version, but runs `code` instead of compiling."""
     script = tmp_path / "c++"
     script.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo c++ 1; exit; fi\n{code}\n')
     script.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What a worker sends, how often, and never while a call is being timed."""
+"""Tests of the messages of a worker: their content, how often they come, and that none comes during a timed call."""
 
 import io
 import json
@@ -20,7 +20,7 @@ SPEC = RunSpec("shapes-vit", "image-classification", batch_size=4, iterations=80
 
 
 class Pipe(io.StringIO):
-    """The pipe to the page."""
+    """A text stream in place of the worker's pipe. `progress` has the progress messages written to it."""
 
     @property
     def progress(self) -> list[dict[str, Any]]:
@@ -63,7 +63,10 @@ def test_a_status_code_is_sent_at_once_and_not_repeated() -> None:
 
 
 def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
-    """Not even if the verdict is still unsure after its time; the figures sent with it agree."""
+    """It does not fall either if the timing goes on after its time because the verdict is unsure.
+
+    Times and speed-up agree.
+    """
     monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", 0.0)
     events = Events(pipe := Pipe())
     samples = timing.Samples(1, eager=[0.002, 0.002, 0.004, 0.004], compiled=[0.001] * 4)
@@ -88,7 +91,10 @@ def test_the_count_of_calls_never_falls_when_calls_get_slower() -> None:
 
 
 def test_the_race_begins_with_the_compile(monkeypatch) -> None:
-    """Compiled joins when the timing begins."""
+    """The clock of the chart of calls starts with the compile.
+
+    Compiled answers its first call when the timing begins.
+    """
     seconds = iter(range(0, 80, 10))
     monkeypatch.setattr(messages.time, "monotonic", lambda: next(seconds))
     events = Events(pipe := Pipe())

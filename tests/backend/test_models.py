@@ -1,4 +1,4 @@
-"""Checkpoints from folders, from a Hub (a stub on loopback) and from nowhere: loaded, or refused in a sentence.
+"""Tests of loading checkpoints from folders and from a stub of the Hub, and of the sentences that refuse them.
 
 The guide's twelve, shrunken, are loaded in the layout in which the Hub holds them. How `tests/backend/old_layouts`
 was made, and what of it is from memory, stands in `tests/support/old_layouts.py`.
@@ -39,7 +39,7 @@ FETCHED: list[str] = []
 
 @pytest.fixture(scope="module")
 def stub(tmp_path_factory) -> Iterator[str]:
-    """The address of a Hub with whole and faulty checkpoints."""
+    """Yields the address of a stub of the Hub, with whole and faulty checkpoints."""
     folder = tmp_path_factory.mktemp("repositories")
     checkpoints = {"stub/good": VIT, "stub/writer": tiny_text.write(folder / "writer", "gpt2")}
     for name in ("large", "code", "damaged", "blind", "pickled"):
@@ -106,7 +106,7 @@ def test_a_repository_that_cannot_be_run_is_refused(task: str, checkpoint: str, 
 def test_a_token_that_the_hub_refuses_is_named(
     variable: str | None, says: str, stub: str, tmp_path, monkeypatch
 ) -> None:
-    """A public model, as the same call without the token shows."""
+    """The model is public: the same call without the token loads it."""
     with monkeypatch.context() as patch:
         if variable is not None:
             patch.setenv(variable, hub_stub.REFUSED_TOKEN)
@@ -168,7 +168,7 @@ def change(file: Path, entries: dict[str, Any]) -> None:
 
 
 def changed_copy(folder: Path, name: str, **entries: Any) -> str:
-    """A copy of the bundled classifier with these entries in one of its JSON files."""
+    """Copies the bundled classifier, with `entries` in its JSON file `name`. Returns the path of the copy."""
     shutil.copytree(VIT, folder / "model")
     change(folder / "model" / name, entries)
     return str(folder / "model")
@@ -225,7 +225,7 @@ def test_a_wrong_entry_is_a_refusal(name: str, entries: dict, says: str, tmp_pat
 
 
 def test_a_pointer_in_place_of_a_file_is_named(tmp_path: Path) -> None:
-    """transformers would take a vocabulary of three words from it."""
+    """The file is vocab.txt. Without the refusal, transformers would read the pointer's lines as a vocabulary."""
     folder = shutil.copytree(catalog.ASSETS / "checkpoints" / "shapes-gemma", tmp_path / "model")
     (folder / "tokenizer.json").unlink()
     (folder / "vocab.txt").write_text(LFS_POINTER.decode() + "v1\noid sha256:4d7a\nsize 5\n")
@@ -244,7 +244,7 @@ def test_a_folder_without_a_config_is_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_model_of_endless_parts_is_refused_while_it_is_built() -> None:
-    """Each number in its config is allowed, and its weights are few."""
+    """Each number in the model's config is allowed, but together they make too many tensors."""
     config = EfficientNetConfig(num_block_repeats=[10**7] * 7)
     with pytest.raises(BadInput, match="more than 20,000 weight tensors"):
         models.refuse_large_model(AutoModelForImageClassification, config, "some/model")
@@ -343,7 +343,7 @@ def layout(checkpoint: str) -> dict[str, Any]:
 
 
 def write_repository(checkpoint: str, folder: Path) -> Path:
-    """A repository as the Hub holds it."""
+    """Writes a shrunken copy of a published checkpoint into `folder`, with the files of its Hub repository."""
     published = layout(checkpoint)
     folder.mkdir(parents=True)
     for name in ("config", "preprocessor_config"):
@@ -389,7 +389,7 @@ def answer(checkpoint: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory) -> Iterator[None]:
-    """A Hub with the twelve, and a small version of the project's config for one of them."""
+    """Serves shrunken copies of the guide's twelve checkpoints in place of the Hub."""
     folder = tmp_path_factory.mktemp("hub")
     repositories = {id: write_repository(id, folder / id) for id in TWELVE}
     with (

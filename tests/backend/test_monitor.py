@@ -1,4 +1,4 @@
-"""Samples of the machine, with a made-up NVML."""
+"""Tests of the samples of the machine during the timing, with a made-up NVML."""
 
 import os
 import sys
@@ -16,7 +16,10 @@ CPU = torch.device("cpu")
 
 
 def nvml(**answers: Any) -> SimpleNamespace:
-    """A module with NVML's names; a question without an answer raises, as on a GPU that does not support it."""
+    """Returns a stand-in for NVML's module with these `answers`.
+
+    Any other question raises an error, as on an older GPU.
+    """
     questions = ["ClockInfo", "MaxClockInfo", "CurrentClocksThrottleReasons", "ComputeRunningProcesses"]
     questions += ["MPSComputeRunningProcesses", "TotalEnergyConsumption"]
     bits = ["SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown"]
@@ -85,7 +88,7 @@ def test_a_gpu_or_its_instance_is_found_by_its_uuid(kind: str, monkeypatch) -> N
 
 @pytest.fixture
 def clock(monkeypatch) -> SimpleNamespace:
-    """A simulated machine of two cores: `pass_time` lets others use some of them."""
+    """Simulates a machine with two cores. Its `pass_time` advances the clock while other programs use some of them."""
     machine = SimpleNamespace(now=100.0, busy=0.0)
     monkeypatch.setattr(monitor.time, "perf_counter", lambda: machine.now)
     monkeypatch.setattr(monitor.cores, "usable_cores", lambda: 2)
@@ -126,7 +129,7 @@ def test_free_cores_are_unknown_over_a_moment(clock: SimpleNamespace) -> None:
     ids=["its own", "waited for a core", "stolen by a hypervisor", "both", "never above all", "no statistics"],
 )
 def test_on_a_gpu_the_host_is_watched(waited, stolen, taken, clock, monkeypatch, tmp_path) -> None:
-    """Two seconds of a machine whose cores have work for 100 ticks."""
+    """In the two seconds between the samples, the machine's cores have work for 100 clock ticks."""
     monkeypatch.setattr(monitor.cores, "PROC", tmp_path)
     monkeypatch.setattr(monitor.cores, "PROC_STAT", tmp_path / "stat")
     monkeypatch.setattr(monitor.Nvml, "of", lambda device: None)

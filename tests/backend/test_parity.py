@@ -1,4 +1,4 @@
-"""Agreement of eager and compiled: by tensors, against a float64 reference, and as a user sees it."""
+"""Tests of comparing the outputs of eager and compiled: by number, against float64, and as a user sees them."""
 
 import contextlib
 import math
@@ -23,13 +23,16 @@ from demo.core.outputs import Parity
 BASE = torch.linspace(-2, 2, 100)
 NAN = torch.full_like(BASE, float("nan"))
 NEAR = BASE.double() - 0.015
-"""A reference from which eager is 0.015 away."""
+"""A float64 reference that differs from eager's output `BASE` by 0.015."""
 
 
 def compare(
     eager: Any, compiled: Any, exact: Any = None, dtype: str = "float32", again: torch.Tensor | None = None
 ) -> Parity:
-    """With a float64 reference that is eager's own output, unless another one is given."""
+    """Compares two outputs. `exact`: the output in float64; None: the same as eager's.
+
+    `again`: a second eager output.
+    """
     exact = eager if exact is None else exact
     return parity.compare_outputs(eager, eager if again is None else again, compiled, dtype, lambda _: exact)
 
@@ -42,7 +45,7 @@ def test_the_largest_error_is_unknown_if_an_output_is_nan() -> None:
 
 ZEROS, ONES = torch.zeros(10), torch.ones(2, dtype=torch.complex64)
 FAR = BASE + 2.5e-3 * (torch.arange(100) == 50)
-"""One of its numbers is beyond the tolerance."""
+"""An output that differs from `BASE` in one number, by more than the tolerance."""
 MASKED = torch.cat([BASE, torch.tensor([-math.inf])])  # as a detector may mask
 UNMASKED = torch.cat([BASE, torch.zeros(1)])
 SPARSE = 0.5 * (torch.arange(100) == 0)
@@ -126,7 +129,7 @@ def test_the_largest_error_counts_integers() -> None:
 
 
 class Rows(nn.Module):
-    """Hands rows of different lengths from layer to layer, as a padded TransformerEncoder does."""
+    """A model whose layers get rows of different lengths (a nested tensor), as in a padded TransformerEncoder."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,7 +219,7 @@ def test_moved_layers_leave_the_model_as_it_is() -> None:
 
 
 class AnotherOrder(TorchFunctionMode):
-    """Computes the same from smaller steps, each rounded, and adds in another order."""
+    """Replaces torch's functions by equal ones in smaller steps and another order, which round differently."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         x, rest = args[0], args[1:]
@@ -240,7 +243,7 @@ Case = tuple[torch.Tensor, torch.Tensor, Callable[[float], torch.Tensor]]
 
 
 def small_net(seed: int, dtype: str, outputs: int) -> Case:
-    """The outputs of a random net, those in another order, and its float64 reference."""
+    """Returns the outputs of a random net, its outputs if it computes in `AnotherOrder`, and its float64 reference."""
     torch.manual_seed(seed)
     chosen = [int(index) for index in torch.randint(0, 5, (2 + seed % 4,))]
     width = 8 << seed % 4
@@ -298,7 +301,7 @@ def test_integers_booleans_and_bytes_are_compared_exactly(eager: torch.Tensor, w
 
 @pytest.mark.parametrize("fast_path", [True, False], ids=["agrees without the fast path", "differs all the same"])
 def test_the_fast_path_is_named_only_if_eager_agrees_without_it(fast_path: bool) -> None:
-    """With a mask the fast path gives 0 in padded places, which no compiled model does."""
+    """With a padding mask, eager's fast path gives 0 in padded places. No compiled model does so."""
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
         layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()

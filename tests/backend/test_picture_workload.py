@@ -1,4 +1,4 @@
-"""Labels, boxes and segments from made-up outputs whose right answer is known, and the inputs from a picture."""
+"""Tests of decoding made-up outputs to labels, boxes and segments, and of the inputs made from a picture."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -38,7 +38,7 @@ def workload_of(
     inputs: dict[str, torch.Tensor] | None = None,
     **options: Any,
 ) -> PictureWorkload:
-    """Without a model. If `inputs` are given, its processor makes them of any picture."""
+    """Returns a picture workload without a real model. `inputs`: what its processor returns for any picture."""
     entry = catalog.find(checkpoint)
     model = SimpleNamespace(config=SimpleNamespace(id2label=labels))
     loaded = models.LoadedModel(model, processor or (lambda images, return_tensors: inputs), None, entry, [])

@@ -1,4 +1,4 @@
-"""The passes after the timing, on a made-up GPU, and what is read from a profiler's trace."""
+"""Tests of the measurements after the timing, on a simulated GPU, and of reading a profiler's trace."""
 
 import gzip
 import io
@@ -33,7 +33,10 @@ def test_a_trace_without_the_gpus_work_is_refused() -> None:
 
 
 def test_a_trace_of_a_real_gpu_is_summed_up(monkeypatch) -> None:
-    """AlexNet, taken for three calls: it has a memset, and kernels of two streams that overlap."""
+    """The trace is of AlexNet on an A100, counted as three calls.
+
+    It has a memset, and kernels of two streams that overlap.
+    """
     events = json.loads(gzip.decompress((FIXTURES / "trace_alexnet_a100.json.gz").read_bytes()))["traceEvents"]
     events.append({"ph": "X", "cat": "kernel", "name": "of the call before", "ts": 0, "dur": 1e9, "tid": 7})
     monkeypatch.setattr(profiling, "MARK", "")
@@ -49,7 +52,7 @@ ALONE, REPLAYED = {"correlation": 1}, {"correlation": 2}
 
 
 def profile_of(*kernels: tuple[str, dict[str, int]]) -> Profile:
-    """The profile of three calls. `kernels`: name and arguments of each, as in a trace of torch 2.13."""
+    """Returns the profile of three calls. `kernels`: (name, arguments) of each kernel, as in a trace of torch 2.13."""
     mark = {"ph": "X", "cat": "user_annotation", "name": "worth compiling: compiled", "ts": 0, "dur": 9e9}
     launches = [("cudaLaunchKernel", ALONE), ("cudaGraphLaunch", REPLAYED)]
     events = [mark, *({"cat": "cuda_runtime", "name": name, "args": args} for name, args in launches)]
@@ -84,7 +87,7 @@ def test_a_profile_leaves_graphs_that_were_not_used_alone(graphs: CudaGraphs) ->
 
 
 class Small(torch.nn.Module):
-    """Looks up rows of a large table and multiplies them; one weight is never read."""
+    """A model that looks up rows of a large table and multiplies them. It never reads its weight `unused`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +109,7 @@ def test_the_least_bytes_are_those_that_a_call_touches() -> None:
 
 
 def test_on_a_cpu_an_operator_counts_without_the_ones_it_calls(tmp_path) -> None:
-    """The trace can be opened."""
+    """The trace that is written is valid JSON, too."""
     left, layer, file = torch.randn(64, 64), torch.nn.Linear(64, 64), tmp_path / "trace.json.gz"
     profiles = profiling.profiles({"eager": lambda: torch.relu(left), "compiled": lambda: layer(left)}, CPU, file)
     assert (profiles["eager"].kernels, profiles["eager"].busy_seconds) == (1, None)
@@ -157,14 +160,14 @@ def test_energy_is_what_the_counter_moved(readings: tuple[float | None, ...], en
 
 
 def test_the_copy_rate_leaves_out_the_launches(fake: FakeCuda, monkeypatch) -> None:
-    """An H100 copies 3.35 TB a second: 256 MiB there and back in 0.16 ms, of which 10 us are launch and wait."""
+    """At an H100's 3.35 TB a second, 256 MiB are read and written in 0.16 ms. Launching and waiting add some 10 us."""
     rate = 3.35e12
     fake.memory_moves(monkeypatch, rate)
     assert profiling.copy_rate(GPU) == pytest.approx(rate, rel=0.005)
 
 
 class Working(torch.nn.Module):
-    """A call takes 50 bytes of the made-up GPU; its weights take 400."""
+    """A model whose call needs 50 bytes on the simulated GPU, and whose weights need 400."""
 
     def __init__(self, fake: FakeCuda) -> None:
         super().__init__()
@@ -177,7 +180,7 @@ class Working(torch.nn.Module):
 
 @pytest.fixture
 def run(fake: FakeCuda) -> Run:
-    """A run on the made-up GPU, up to its warm-up."""
+    """Returns a run on the simulated GPU, before its warm-up."""
     spec = RunSpec("shapes-vit", "image-classification", device="cuda")
     run = Run(WorkerJob(spec), Events(io.StringIO()))
     run.workload, run.observer = OwnModel(spec, GPU, Working(fake), {"x": torch.ones(1)}), Observer(GPU)
@@ -185,7 +188,7 @@ def run(fake: FakeCuda) -> Run:
 
 
 def examine(run: Run, eager: Variant) -> tuple[Measurement, Measurement]:
-    """What the passes after the timing measure of eager and compiled, which are one model here."""
+    """Returns what is measured of eager and compiled after the timing. Here both are the same model."""
     run.variants = Variants(eager, eager, [])
     run.set_fields(eager=measurement(1e-3), compiled=measurement(1e-3))
     run.examine("eager")
@@ -211,7 +214,7 @@ def test_a_package_has_its_own_weights_and_not_eagers(run: Run, fake: FakeCuda) 
 
 
 def test_eagers_memory_holds_nothing_of_what_the_compile_left(run: Run, fake: FakeCuda) -> None:
-    """Freezing leaves folded copies of the weights, and CUDA graphs their pools."""
+    """Compiling with freezing leaves folded copies of the weights, and CUDA graphs leave their memory pools."""
     fake.allocated = 1000
     variant = run.warm_up_eager()
     fake.allocated += 1020

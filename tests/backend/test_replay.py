@@ -1,4 +1,4 @@
-"""A log of sizes replayed: dynamo recompiles exactly when its rules say so."""
+"""Tests of replaying a log of input sizes: dynamo recompiles exactly when its rules say so."""
 
 import subprocess
 import sys
@@ -61,7 +61,7 @@ def test_recompiles_follow_dynamos_rules(checkpoint: str, dynamic: str, log: str
 
 
 def test_a_call_that_records_a_cuda_graph_counts_as_waited(network: str, monkeypatch) -> None:
-    """The second call records: the first call of a size runs without a CUDA graph."""
+    """Of calls with one size, the first uses no CUDA graph, the second records one, and the third replays it."""
     recordings = iter([0, 0, 0, 0, 1, 1, 1])  # when the log begins, then before and after each call
     monkeypatch.setattr(compilation, "cuda_graph_recordings", lambda: next(recordings))
     assert replay_log(network, "off", "1\n1\n1")["waited"] == [True, True, False]

@@ -1,4 +1,4 @@
-"""A run in this process: what it gives, and what stays where a part of it fails."""
+"""Tests of a run in this process instead of a worker: its result, and what is kept if one of its steps fails."""
 
 import contextlib
 import dataclasses
@@ -54,13 +54,16 @@ def result_of(stream: io.StringIO | None = None, files: dict[str, str] | None = 
 
 
 def sent_by(stream: io.StringIO, event: str) -> list[dict[str, Any]]:
-    """The contents of the messages of a kind. A cold compile cache sends a provisional result among the progress."""
+    """Returns the contents of all messages with this event.
+
+    With a cold cache there is a provisional result among them.
+    """
     messages_sent = map(json.loads, stream.getvalue().splitlines())
     return [message[event] for message in messages_sent if message["event"] == event]
 
 
 def is_whole(result: RunResult) -> bool:
-    """Both variants with every figure, their answers, and whether these agree."""
+    """Returns whether the result has all figures and predictions of eager and compiled, and their outputs match."""
     return (
         (result.status, result.failure) == ("ok", None)
         and all(side.back_to_back and side.peak_memory_bytes for side in (result.eager, result.compiled))
@@ -72,7 +75,7 @@ def is_whole(result: RunResult) -> bool:
 
 
 class Tiny(torch.nn.Module):
-    """A classifier of the bundled one's labels, which answers otherwise after each change of `step`."""
+    """A tiny classifier with the bundled one's labels. Its outputs change with the number `step`."""
 
     compiled_differs = False
 
@@ -88,7 +91,7 @@ class Tiny(torch.nn.Module):
 
 @pytest.fixture(autouse=True)
 def loaded(monkeypatch) -> list[Tiny]:
-    """The models of the runs so far: what a run does with them does not depend on what they see, nor on inductor."""
+    """Makes runs use tiny models, without inductor. Returns the list of the models that were loaded so far."""
     tiny_models: list[Tiny] = []
 
     def load(*args: Any) -> models.LoadedModel:
@@ -130,7 +133,7 @@ def test_a_gpus_libraries_are_loaded_before_eagers_first_call(monkeypatch) -> No
 def test_a_first_call_comes_after_what_is_no_part_of_it(
     package: Path | None, before: list[str], loaded: list[Tiny], monkeypatch
 ) -> None:
-    """Without an eager call some models would become other graphs than the cache holds."""
+    """An eager call comes first: without it some models would give other graphs than those in the cache."""
     order: list[str] = []
     forward = Tiny.forward
     monkeypatch.setattr(Tiny, "forward", lambda self, **batch: order.append("call") or forward(self, **batch))
@@ -169,7 +172,7 @@ def test_a_failure_outside_the_timing_loses_only_its_own_figures(monkeypatch) ->
 
 @pytest.mark.parametrize("at_warm_up", [False, True], ids=["in turns", "at eager's second warm-up"])
 def test_models_that_do_not_fit_together_are_timed_apart(at_warm_up: bool, monkeypatch) -> None:
-    """Without the noise floor, and rough."""
+    """The result then has no noise floor, and is marked rough."""
     full = Mock(side_effect=torch.OutOfMemoryError("made up"))
     warm_ups = iter([timing.warm_up, timing.warm_up, full if at_warm_up else timing.warm_up])
     monkeypatch.setattr(timing, "warm_up", lambda *args, **more: next(warm_ups)(*args, **more))
@@ -188,7 +191,7 @@ def test_a_model_that_does_not_fit_alone_is_out_of_memory(monkeypatch) -> None:
 
 
 def test_nothing_of_compiled_is_left_when_eager_is_timed_alone(monkeypatch) -> None:
-    """A package frees its weights on the GPU with the last reference to it."""
+    """A package frees its weights on the GPU only if no reference to it is left."""
     references, alive, real = [], [], timing.time_alone
 
     class Compiled:
@@ -340,7 +343,7 @@ def test_the_later_start_is_measured_if_this_one_compiled(
 
 @pytest.mark.parametrize(("free", "keys"), [(2.0, ["busy_cores"]), (0.2, [])], ids=["quiet", "taken"])
 def test_cores_busy_before_the_timing_are_no_caveat_if_threads_lacked_cores_in_it(free: float, keys: list[str]) -> None:
-    """ "1 of 2 is busy, 1 thread" contradicts fewer free cores than threads."""
+    """The caveat "1 of 2 is busy, 1 thread" would contradict a timing in which fewer cores than threads were free."""
     run = Run(WorkerJob(SPEC), Events(io.StringIO()))
     run.caveats = [Caveat("busy_cores", {"busy": 1, "cores": 2, "threads": 1})]
     run.result = ok_result(machine_states=(HostSample(1.0, None, None, free),))
@@ -403,7 +406,7 @@ def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch) -> None:
 
 @pytest.mark.parametrize("error", [CannotLoad("No answer.", "Again."), torch.OutOfMemoryError("made up")], ids=type)
 def test_a_model_that_cannot_be_loaded_keeps_its_picture(error: Exception, monkeypatch) -> None:
-    """A sweep finds a stored failure by it."""
+    """By the picture, a sweep recognises the stored failure."""
     monkeypatch.setattr(models, "load_model", Mock(side_effect=error))
     result = result_of()
     assert result.failure.stage == "load"
@@ -412,7 +415,7 @@ def test_a_model_that_cannot_be_loaded_keeps_its_picture(error: Exception, monke
 
 @pytest.fixture
 def packages(loaded: list[Tiny], monkeypatch) -> dict[str, list[Path | None]]:
-    """The packages that were built, and those loaded by a further process. Nothing is exported."""
+    """Simulates packages. Returns the lists of those that were built, and of those that a further process loaded."""
     files: dict[str, list[Path | None]] = {"built": [], "loaded elsewhere": []}
 
     def build(workload: Any, path: Path, folder: Path) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The measurement protocol on simulated clocks: no test here waits for, or asserts, real time."""
+"""Tests of the measurement protocol on simulated clocks: no test here waits for, or asserts, real time."""
 
 import itertools
 import math
@@ -15,7 +15,7 @@ from demo.core.options import RunSpec
 
 @dataclass
 class SimulatedClock:
-    """Advances by what each callable says it costs, times a drift that grows with the clock's own time."""
+    """A clock that advances by the seconds that each call returns, times a drift that grows with the clock's time."""
 
     drift_per_second: float = 0.0
     noise: float = 0.0
@@ -63,7 +63,7 @@ def test_calls_alternate_with_a_control_between(half: int, iterations: int, orde
 
 
 def test_calls_around_a_stop_of_the_process_are_dropped() -> None:
-    """The third block is stopped for 20 s, which the simulated clock adds to its last call."""
+    """The process is stopped for 20 s in the third block. The simulated clock adds this to the block's last call."""
     clock, ended = SimulatedClock(), []
 
     def on_block_end(samples: timing.Samples) -> float:
@@ -84,7 +84,7 @@ def test_calls_around_a_stop_of_the_process_are_dropped() -> None:
 @pytest.mark.parametrize(("half", "settling"), [(2, 1), (5, 2), (6, 3), (20, 6)])
 def test_the_first_calls_after_a_switch_are_not_counted(half: int, settling: int):
     class Switching(SimulatedClock):
-        """Adds 100 s to the first calls after a switch: a counted one would show it."""
+        """A clock that adds 100 s to the first calls after a switch, so that a counted one would be noticed."""
 
         since = 100
 

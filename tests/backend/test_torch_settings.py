@@ -1,4 +1,4 @@
-"""The options that are set in torch, and the settings that are read back."""
+"""Tests of the options that a run sets in torch, and of the settings that are read back."""
 
 import dataclasses
 import math
@@ -103,7 +103,7 @@ def test_a_sparse_input_has_no_memory_format() -> None:
 
 
 def test_the_attention_in_force_is_that_of_every_part() -> None:
-    """Here the backbone's attention differs from the rest."""
+    """The backbone of this model uses another attention than the rest of the model."""
     spec = catalog.make_spec("facebook/mask2former-swin-tiny-coco-panoptic", weights="random", device="cpu")
     with torch.device("meta"):
         model = models.load_model(spec, torch.device("meta")).model

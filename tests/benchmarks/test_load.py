@@ -1,4 +1,4 @@
-"""The benchmark of load, cut short: what must hold whatever the machine's speed."""
+"""Tests with a short form of `benchmarks.load`: what must hold at any speed of the machine."""
 
 import sys
 

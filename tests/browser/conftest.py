@@ -1,4 +1,4 @@
-"""A real Chromium for every test of this folder, and the place of its pictures."""
+"""Fixtures for the tests in a browser: Chromium, a served page, its tabs, and a folder for screenshots."""
 
 import contextlib
 import os
@@ -18,12 +18,14 @@ ARGUMENTS = (
     "--disable-component-update --disable-sync"
 ).split()
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or "/usr/bin/chromium"
-"""The shell first: it draws no window of its own, which costs as much as the page does."""
+"""Path of Chromium. Its headless shell is preferred, because drawing a window costs as much as drawing the page."""
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """One for each module: playwright holds an event loop as long as it runs, and other tests need one of their own."""
+    """Yields a Chromium for each module of tests.
+
+    It ends with the module: playwright holds an event loop while it runs, which other tests need."""
     sync_api = pytest.importorskip("playwright.sync_api")
     if not Path(CHROMIUM).exists():
         pytest.skip("no Chromium on this machine")
@@ -35,7 +37,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Callable[[Any], str]]:
-    """Serves a page until the module's tests are over, and returns its address."""
+    """Yields a function that serves a page until the module's tests are over, and returns the page's address."""
     with contextlib.ExitStack() as at_the_end:
 
         def serve(page: Any) -> str:
@@ -48,7 +50,7 @@ def served() -> Iterator[Callable[[Any], str]]:
 
 @pytest.fixture(scope="module")
 def troubles() -> list[str]:
-    """What the tabs of this module complain of."""
+    """Returns the list to which the tabs of this module add their errors."""
     return []
 
 
@@ -61,9 +63,9 @@ def untroubled(troubles: list[str]) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def new_tab(chromium: Any, address: str, troubles: list[str]) -> Iterator[Callable[..., Any]]:
-    """Opens a tab of a visitor who was never here, for the module's `address`, and closes the one before.
+    """Yields a function that closes the last tab, and opens one of a new visitor for the module's `address`.
 
-    The tabs of a file share what Chromium keeps of the page's scripts: compiling them anew takes three seconds.
+    The tabs of a module share Chromium's compiled scripts: to compile them anew takes three seconds.
     """
     window = chromium.new_context(reduced_motion="reduce")  # else every wait costs the drawing of what moves meanwhile
     window.set_default_timeout(60_000)
@@ -83,7 +85,7 @@ def new_tab(chromium: Any, address: str, troubles: list[str]) -> Iterator[Callab
 
 @pytest.fixture(autouse=True, scope="module")
 def idle_machine() -> Iterator[None]:
-    """The servers of this process find that no other program runs: else the page would say so, and offer to wait."""
+    """Makes the servers of this process find an idle machine. Otherwise the page would say that it is busy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cores, "others_share", lambda *_, **__: 0.0)
         patch.setattr(cores, "crowd", cores.Crowd)
@@ -92,7 +94,7 @@ def idle_machine() -> Iterator[None]:
 
 @pytest.fixture
 def shots(tmp_path: Path) -> Path:
-    """The folder for screenshots: SCREENSHOTS_FOLDER, else one that pytest removes."""
+    """Returns the folder for screenshots: SCREENSHOTS_FOLDER, or else one that pytest removes."""
     folder = Path(os.environ.get("SCREENSHOTS_FOLDER") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -1,4 +1,4 @@
-"""The page as a visitor meets it: the real app, the real worker, a real browser."""
+"""Tests of the page as a visitor meets it: the real app, the real worker, a real browser."""
 
 import os
 import re

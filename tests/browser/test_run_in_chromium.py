@@ -1,5 +1,4 @@
-"""The tab Run as a visitor meets it: from the form to an answer, and what can be done with that. A fake runner, a real
-browser."""
+"""Tests of the tab Run in a real browser with a fake runner: the form, the answer, and what can be done with it."""
 
 import dataclasses
 import hashlib
@@ -31,7 +30,7 @@ from demo.ui.web.guard import PAGE_ROUTES
 
 STORED = stored("segmentation")
 REFUSED = 13
-"""The batch size that the fake runner refuses, as a worker does."""
+"""A batch size that the fake runner refuses, as a worker would refuse a wrong setting."""
 WROTE = Predictions(text=64 * " star", pieces=64 * (" star",), token_ids=64 * (7,))
 LONG = 64
 """A batch size whose run lasts until it is cancelled."""
@@ -75,13 +74,13 @@ def address(runner: Runner, served: Any) -> str:
 
 @pytest.fixture(scope="module")
 def page(new_tab: Any) -> Any:
-    """One tab for all tests of this file."""
+    """Returns the tab that all tests of this file share."""
     return new_tab()
 
 
 @pytest.fixture
 def tab(page: Any, runner: Runner) -> Iterator[Any]:
-    """The tab as the test before has left it."""
+    """Yields the shared tab as the test before has left it, in the size of a desktop window."""
     page.set_viewport_size({"width": 1440, "height": 900})
     yield page
     runner.hold = False
@@ -89,7 +88,7 @@ def tab(page: Any, runner: Runner) -> Iterator[Any]:
 
 @pytest.fixture
 def shown(tab: Any, address: str) -> Any:
-    """The tab with an answer, for tests that look at it."""
+    """Returns the shared tab, with the answer of a run in it."""
     if not tab.locator("#top .headline").count():
         open_link(tab, address)
         run(tab)
@@ -98,8 +97,9 @@ def shown(tab: Any, address: str) -> Any:
 
 
 def open_link(tab: Any, url: str = "") -> None:
-    """Opens the link, or the same page again, and waits until the page has greeted. A link that asks for nothing would
-    show a run that has just ended."""
+    """Opens the link, or the same page again, and waits until the page shows the machine.
+
+    A link that asks for nothing would show a run that has just ended."""
     if url:
         tab.goto(url)
     else:
@@ -121,7 +121,10 @@ def run(tab: Any, batch_size: int | None = None) -> None:
 
 
 def cost(first: float, call: float, sure: float) -> WayCost:
-    """Returns the cost of a way to run a model. A time is known up to the factor `sure`."""
+    """Returns the seconds of a first call and of each further call.
+
+    Their intervals reach the factor `sure` to either side.
+    """
     return WayCost(*(Duration(seconds, seconds / sure, seconds * sure) for seconds in (first, call)))
 
 
@@ -136,7 +139,7 @@ PLACES = """() => ['#batch', '#advanced'].map(id => document.querySelector(id).g
 
 
 def test_the_form_follows_the_task(tab: Any, address: str) -> None:
-    """A text model asks for a prompt, an OWL-ViT for what to look for, and gets a photograph."""
+    """A text model asks for a prompt. OWL-ViT asks what to look for, and gets a photograph as its picture."""
     open_link(tab, f"{address}?batch_size=4")
     prompt, picture = tab.get_by_label("Prompt"), tab.locator("#picture")
     before = tab.evaluate(PLACES)
@@ -222,7 +225,7 @@ def test_figures_of_folds_fill_the_stage(shown: Any) -> None:
 
 
 def test_an_offer_sets_the_mode_and_runs_once(tab: Any, address: str, runner: Runner) -> None:
-    """Only a press: who reloads the address, or gets it as a link, starts nothing."""
+    """Only a press on the offered link runs: reloading its address, or opening it, starts nothing."""
     offered = dataclasses.replace(launching(0.62, device="auto"), id="launching")
     runner.history.append(offered)
     open_link(tab, f"{address}?run=launching")
@@ -258,7 +261,7 @@ def test_the_race_replaces_what_was_shown(shown: Any, runner: Runner) -> None:
 
 
 def test_the_browser_says_what_python_says(chromium: Any) -> None:
-    """Of 200 made-up results and searches, each at a number of calls: to the last digit."""
+    """JavaScript and Python give the same sentences and figures for 200 made-up results and numbers of calls."""
     rng, inputs, expected = random.Random(63), [], []
     for number in range(200):
         costs = [
@@ -309,7 +312,7 @@ DRAGGED = """() => { const slider = document.querySelector('#work [type=range]')
     said.push(document.querySelector('#work .start b').textContent.split(' ')[0]);
   }
   return said; }"""
-"""What the page says at both ends of the slider, at once: the server has no time to answer."""
+"""JavaScript that returns what the page says at both ends of the slider, at once: the server has no time to answer."""
 
 
 def test_the_slider_tells_what_compiling_saves_without_the_server(shown: Any) -> None:
@@ -349,7 +352,7 @@ def test_a_link_keeps_the_number_of_calls(shown: Any, address: str) -> None:
 
 IN_FRONT = """() => { const { top } = document.querySelector('#top .headline').getBoundingClientRect();
   return scrollY > 0 && top >= 0 && top < innerHeight / 2; }"""
-"""Whether the answer begins in the upper half of a phone's window, below the form."""
+"""JavaScript that returns whether the answer begins in the upper half of a phone's window, below the form."""
 
 
 def test_a_run_outlives_a_reload(tab: Any, address: str, troubles: list[str]) -> None:
@@ -505,11 +508,11 @@ SMALL = """() => [...document.querySelectorAll('#stage *')].filter(part => part.
   && part.getBoundingClientRect().width > 2
   && parseFloat(getComputedStyle(part).fontSize) * (part.getScreenCTM?.().a ?? 1) < innerHeight / 30
   && !part.matches('.arrow, .icon')).map(part => part.textContent.slice(0, 60))"""
-"""Texts that the last row cannot read: smaller than 24 px on 1280 × 720."""
+"""JavaScript that returns the texts that an audience's last row cannot read: smaller than 24 px on 1280 × 720."""
 
 
 def _fills_the_screen(tab: Any) -> None:
-    """Figure and interval on one side, the picture on the other, all of it above the bar."""
+    """Checks that speed-up and interval are on one side, the picture on the other, and all of it is above the bar."""
     parts = (".speed", ".verdict", ".latencies", ".interval")
     for part in (*(f"#top .headline {part}" for part in parts), "#seen img:visible"):
         _ends_above_the_bar(tab, part)
@@ -559,7 +562,7 @@ def test_the_stage_shows_what_both_variants_wrote(tab: Any, address: str) -> Non
 
 
 def test_a_browser_asks_for_the_routes_of_the_page(tab: Any, address: str, runner: Runner) -> None:
-    """Whatever else it asked for would be refused, and so an error in the console."""
+    """The guard refuses any other route, so a page that needs another one would log an error."""
     requests: set[tuple[str, str]] = set()
     tab.on("request", lambda request: requests.add((request.method, "/" + request.url.removeprefix(address))))
     open_link(tab, address)
@@ -585,7 +588,7 @@ def test_a_space_tells_the_outer_page_which_run_is_shown(chromium: Any) -> None:
 
 
 def messages_to_the_outer_page(chromium: Any, host: str) -> list[str]:
-    """What a page of the Hub hears from the page of this host in its frame, when a run is shown and then another."""
+    """Returns the messages that a page of the Hub gets from the page of `host` in its frame, as runs are shown."""
     outer, inner = "https://huggingface.co/spaces/me/page", f"https://{host}/?__theme=dark&stage=1"
     pages = {
         outer: f"<script>told = []; onmessage = event => told.push(event.data)</script><iframe src='{inner}'></iframe>",

@@ -1,4 +1,4 @@
-"""The tabs in a real browser, with a fake runner.
+"""Tests of all tabs in a real browser, with a fake runner: each state keeps the rules of accessibility.
 
 No state of a tab breaks a rule of WCAG 2.2 A and AA that axe-core knows. No rule is left out.
 """
@@ -31,9 +31,9 @@ ZOOMED = {"width": 720, "height": 450}
 """A desktop of 1440 by 900 at a zoom of 200 %."""
 STANDARD = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 REFUSED = 13
-"""The batch size that the fake runner refuses."""
+"""A batch size that the fake runner refuses."""
 SEARCHED = 2
-"""The batch size of the search for the best way."""
+"""Batch size of the search for the best way in these tests."""
 STORED = stored("segmentation")
 RESULT = full_result(
     image=STORED.image, predictions=STORED.predictions, parity=STORED.parity, caveats=(note("The clock fell."),)
@@ -92,7 +92,7 @@ def address(stored_runs: History, served: Any) -> str:
 
 @pytest.fixture(scope="module")
 def page(new_tab: Any, address: str) -> Any:
-    """Opens the one tab in which the states follow one another."""
+    """Opens the tab in which all states of the page are shown, one after another."""
     tab = new_tab()
     _open(tab, address)
     return tab
@@ -224,7 +224,7 @@ def _look(tab: Any, dark: bool, size: dict[str, int]) -> None:
 
 
 def _settled(tab: Any, read: Callable[[], list[str]]) -> list[str]:
-    """Returns what `read` still finds wrong after five seconds: figures follow a new width a moment later."""
+    """Returns what `read` still finds wrong after five seconds: charts adapt to a new width only after a moment."""
     deadline = time.monotonic() + 5
     while (faults := read()) and time.monotonic() < deadline:
         tab.wait_for_timeout(100)
@@ -232,7 +232,7 @@ def _settled(tab: Any, read: Callable[[], list[str]]) -> list[str]:
 
 
 FIGURES = {after: 1, after_text: 1, best_after: 2, history: 1, published: 2, sweep_after: 1}
-"""Maps a state to the least number of figures in sight."""
+"""Maps a state of the page to the least number of visible charts."""
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)

@@ -1,4 +1,4 @@
-"""Every test of the command line has a data folder of its own."""
+"""Fixtures for the tests of the command line: a data folder of its own for each test, and a fake runner."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ def data_folder(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def fake(monkeypatch) -> Any:
-    """Puts a runner that gives this answer in the place of the real one."""
+    """Returns a function that replaces the real runner by a fake one, which gives the answer passed to the function."""
 
     def make(answer: RunResult | BaseException) -> FakeRunner:
         fake_runner = FakeRunner(lambda spec, image: answer, seconds=0.01, history=History())

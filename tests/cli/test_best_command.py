@@ -1,4 +1,4 @@
-"""`python -m demo best` with a runner that makes times up: its report, its JSON and its exit codes."""
+"""Tests of `python -m demo best` with a fake runner: its report, its JSON and its exit codes."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ def test_json_is_the_only_thing_on_standard_output(capsys) -> None:
 
 
 def test_a_model_of_ones_own_is_run_again(runner: FakeRunner, tmp_path) -> None:
-    """Its file may have changed."""
+    """The model's file may have changed, so stored runs of it do not count."""
     (tmp_path / "mine.py").write_text("def make(): ...")
     command = ["best", "--model", f"{tmp_path / 'mine.py'}:make"]
     assert main(command) == 0

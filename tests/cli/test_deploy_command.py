@@ -1,4 +1,4 @@
-"""`deploy`: what it asks of the Hub's library, and what is said where something is in the way."""
+"""Tests of `deploy`, with a stub of the Hub's library: what it asks of the Hub, and what it refuses."""
 
 import os
 import re
@@ -31,14 +31,14 @@ TREE = {
 ELSEWHERE = ("tests/test_app.py", "benchmarks/sweep.py", "pyproject.toml")
 """Files of a tree that do not belong on a Space."""
 NEW = (".gitattributes", "README.md")
-"""What the Hub itself puts into a Space."""
+"""The files that the Hub itself puts into a new Space."""
 ALWAYS = ["create_repo", "space_info", "get_space_runtime", "create_commit"]
-"""What every deploy asks of the Hub."""
+"""The calls of `HfApi` that every deploy makes, in order."""
 
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch) -> Path:
-    """A small project in place of this one; git tracks all that is in it."""
+    """Makes `deploy` send a small made-up project, with all of its files tracked by git. Returns its folder."""
     folder = tmp_path / "project"
     for name, data in (TREE | dict.fromkeys(ELSEWHERE, b"")).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -50,26 +50,26 @@ def tree(tmp_path, monkeypatch) -> Path:
 
 
 class Hub:
-    """One Space behind a stub of `HfApi`; a call that the real one does not take is a TypeError."""
+    """A stub of the Hub's API with one Space. A call that the real `HfApi` does not accept raises TypeError."""
 
     def __init__(self) -> None:
         self.api = mock.create_autospec(HfApi, instance=True)
         self.has()
 
     def has(self, files: Iterable[str] = NEW, private: bool = False, hardware: str = "cpu-basic") -> None:
-        """Says what the Hub answers about the Space."""
+        """Sets the Space's files, visibility and hardware, as the Hub reports them."""
         siblings = [SimpleNamespace(rfilename=name) for name in files]
         self.api.space_info.return_value = SimpleNamespace(private=private, siblings=siblings)
         self.api.get_space_runtime.return_value = SimpleNamespace(hardware=None, requested_hardware=hardware)
 
     def deploy(self, *options: str) -> list[str]:
-        """Deploys to this Space, and returns what was asked of the Hub."""
+        """Deploys to this Space. Returns the names of the Hub's functions that were called."""
         self.api.reset_mock()
         assert main(["deploy", "me/bench", *options]) == OK
         return [call[0] for call in self.api.method_calls]
 
     def commit(self) -> tuple[dict[str, bytes], list[str]]:
-        """The files that the one commit adds, and the names of those that it deletes."""
+        """Returns the files that the only commit adds, and the names of those that it deletes."""
         (call,) = self.api.create_commit.call_args_list
         added = [operation for operation in call.args[1] if isinstance(operation, CommitOperationAdd)]
         deleted = [operation.path_in_repo for operation in call.args[1] if isinstance(operation, CommitOperationDelete)]

@@ -1,4 +1,4 @@
-"""The doctor meets machines that lack something."""
+"""Tests of `doctor` on simulated machines, each of which lacks something."""
 
 import dataclasses
 import errno
@@ -21,7 +21,10 @@ from demo.runs.process import WorkerDied, child_process
 
 @pytest.fixture
 def machine(monkeypatch) -> Any:
-    """Lets the doctor meet this machine, with the Hub answering; an exception stands for a worker that dies."""
+    """Returns a function that simulates a machine for the doctor.
+
+    An exception in its place: the worker dies with it.
+    """
 
     def meet(answer: HostInfo | Exception, reachable: bool = True) -> None:
         monkeypatch.setattr(runner.Runner, "inspect", Mock(side_effect=[answer]))

@@ -1,4 +1,4 @@
-"""`history`: stored results listed and shown."""
+"""Tests of `history` and `script`: stored results listed, shown, exported and deleted."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The command line: bad input, and what only a process can tell."""
+"""Tests of the command line as a whole: bad input, and what only a process of its own can show."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def test_the_version_names_the_commit_and_the_libraries(capsys) -> None:
 
 @pytest.mark.parametrize("start", ["runpy.run_path('app.py', run_name='__main__')", "runpy.run_module('demo')"])
 def test_on_windows_either_way_in_ends_in_one_sentence(start: str) -> None:
-    """Simulated: without the modules that Windows lacks."""
+    """Windows is simulated by removing the modules that it lacks. Both ways to start are tried."""
     windows = "import runpy, sys; sys.platform = 'win32'; sys.modules |= dict.fromkeys(['fcntl', 'pwd', 'resource'])"
     process = subprocess.run([sys.executable, "-c", f"{windows}; {start}"], cwd=ROOT, capture_output=True, text=True)
     assert (process.returncode, process.stdout) == (1, "")

@@ -1,4 +1,4 @@
-"""`python -m demo published`, called in this process."""
+"""Tests of `python -m demo published`, called in this process."""
 
 import json
 from pathlib import Path

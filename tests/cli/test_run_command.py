@@ -1,4 +1,4 @@
-"""`run`: what is asked, what is printed, how a signal ends it. A fake runner stands in for the real one."""
+"""Tests of `run` with a fake runner: what it asks for, what it prints, and how a signal ends it."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""`shapes`: the rows, the cheapest, and what is refused. The recompiles are held by tests/backend/test_replay.py."""
+"""Tests of `shapes`: its table, its cheapest choice, its refusals. Recompiles: tests/backend/test_replay.py."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The command `sweep`: what it says and what it writes."""
+"""Tests of the command `sweep`: what it prints and what it writes."""
 
 import signal
 from pathlib import Path
@@ -16,7 +16,7 @@ VIT = ("sweep", "--checkpoint", "shapes-vit")
 
 
 def sweep(data: Path, *arguments: str) -> tuple[str, str]:
-    """The standard output and the standard error of a sweep that ends well."""
+    """Runs a sweep, which must succeed. Returns its standard output and standard error."""
     process = quick(data, *VIT, *arguments)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err

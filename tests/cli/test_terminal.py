@@ -1,4 +1,4 @@
-"""Progress, summaries and reports as a terminal shows them."""
+"""Tests of progress lines, summaries and reports as a terminal shows them."""
 
 import dataclasses
 import io

@@ -1,4 +1,4 @@
-"""The catalogue, and the configs that ship with it, against transformers and the published figures.
+"""Tests of the catalogue and its configs, against transformers and the published numbers of weights.
 
 Models are built on the `meta` device: shapes without weights. `tests/backend/test_models.py` loads weights as
 published.

@@ -1,4 +1,4 @@
-"""Limits of made-up control groups: nested ones, and those of versions 1 and 2."""
+"""Tests of reading limits from made-up control groups: nested ones, and those of versions 1 and 2."""
 
 import math
 from pathlib import Path

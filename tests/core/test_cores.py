@@ -1,4 +1,4 @@
-"""How many cores a process may use, and what other processes leave of them, by readings of a made-up /proc."""
+"""Tests of how many cores a process may use, and how many other programs leave free, with a made-up /proc."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ from demo.core.cores import Crowd, Reading, whole_cores_left
 
 @pytest.fixture
 def stat(tmp_path, monkeypatch) -> Path:
-    """A made-up /proc/stat of a process that may use cores 1 and 2 of four."""
+    """Simulates a process that may use cores 1 and 2 of four. Returns the path of its made-up /proc/stat."""
     file = tmp_path / "stat"
     monkeypatch.setattr(cores, "PROC_STAT", file)
     monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: {1, 2})
@@ -47,7 +47,10 @@ def test_under_a_quota_nothing_is_known_of_others(stat: Path, monkeypatch) -> No
 def test_programs_that_can_run_share_the_cores(
     ready: int, own: float, factor: float, free: int | None, stat: Path, monkeypatch
 ) -> None:
-    """On two cores, of which this process, which counts, is one of those that can run. `own`: seconds a second."""
+    """`ready`: how many processes can run on the two cores, this one included.
+
+    `own`: cores that this program's processes use.
+    """
     stat.write_text(f"ctxt 5\nprocs_running {ready}\n")
     now = itertools.count()
     monkeypatch.setattr(cores, "time", SimpleNamespace(sleep=lambda _: None, monotonic=lambda: float(next(now))))
@@ -93,7 +96,7 @@ def test_a_busy_window_is_followed_by_others(windows: list[float], free: int, lo
 def test_a_patient_look_waits_for_the_wanted_cores(
     busy_looks: int, wanted: int, free: int, waits: int, monkeypatch
 ) -> None:
-    """On a simulated clock, which only sleep moves; another program has one core until it has passed."""
+    """On a simulated clock, another program uses one of two cores for `busy_looks` looks."""
     now, waited = [1.0], []
     moment = cores.LOOK_SECONDS
 
@@ -115,7 +118,10 @@ def test_a_patient_look_waits_for_the_wanted_cores(
 
 @pytest.mark.skipif(cores.sample() is None, reason="no /proc here")
 def test_a_process_that_never_rests_is_seen(monkeypatch) -> None:
-    """It keeps a quarter of a core busy at the least, however many others want one. As a child it would be no other."""
+    """A busy process gets at least a quarter of a core.
+
+    It is a child of this one, and here children count as other programs.
+    """
     monkeypatch.setattr(cores, "_relatives_seconds", lambda: 0.0)
     with subprocess.Popen([sys.executable, "-c", "import time\nwhile time.process_time() < 5: pass"]) as busy:
         before = cores.sample()
@@ -137,7 +143,7 @@ def test_the_share_of_others_is_the_least_of_its_windows(busy: float, own: float
 
 @pytest.mark.parametrize(("app", "seconds"), [("", 5.0), ("7", 3.0), ("99", 0.0)], ids=["app", "worker", "hidden app"])
 def test_this_programs_other_processes_are_no_others(app: str, seconds: float, tmp_path, monkeypatch) -> None:
-    """Of the app all that descends from it, of a worker the app alone, which is read quickly."""
+    """The app leaves out all its descendants. A worker leaves out the app only, which can be read quickly."""
     times = {7: (1, 100, 200, 50, 0), 8: (7, 100, 0, 300, 0), 9: (8, 100, 0, 0, 0), 10: (1, 900, 0, 0, 0)}
     for process, (parent, *ticks) in times.items():
         (tmp_path / f"{process}").mkdir()

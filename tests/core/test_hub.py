@@ -1,4 +1,4 @@
-"""Why the Hub does not reply: each cause is named with what helps."""
+"""Tests of why the Hub does not reply: each cause is named, with what helps."""
 
 import ssl
 import urllib.error

@@ -27,7 +27,7 @@ SEVERAL = {"save_all": True, "append_images": [Image.new("RGB", (48, 32), "white
 
 
 def scene(width: int = 48, height: int = 32) -> Image.Image:
-    """A red left half, a blue right half: tells left from right and one channel from another."""
+    """Returns a picture with a red left half and a blue right half, to notice swapped sides or channels."""
     image = Image.new("RGB", (width, height), (200, 30, 30))
     image.paste((30, 30, 200), (width // 2, 0, width, height))
     return image
@@ -54,7 +54,7 @@ def refusal_of(data: bytes, folder: Path) -> str:
 
 @pytest.mark.parametrize("kind", [*images.PICTURE_FORMATS, "MPO"])
 def test_every_format_keeps_its_colours(kind: str, tmp_path: Path) -> None:
-    """The first picture of an animation, and of a phone's pictures in one file."""
+    """Of an animation (GIF), and of a phone's file with several pictures (MPO), the first picture is read."""
     image = read_bytes(encoded(scene(), kind, **(SEVERAL if kind in ("MPO", "GIF") else {})), tmp_path)
     assert (image.mode, image.size) == ("RGB", (48, 32))
     assert np.abs(np.asarray(image, int) - np.asarray(scene(), int)).mean() <= 3  # lossy formats blur an edge
@@ -72,7 +72,10 @@ PALETTE.putpalette([255, 0, 0, 0, 255, 0])
 
 
 def png(width: int, height: int, bits: int = 8, rows: bytes = b"", further: Sequence[bytes] = ()) -> bytes:
-    """An RGB file. Without `rows` it only claims a size: decoding would fail, so a refusal for its size came before."""
+    """Returns an RGB PNG.
+
+    Without `rows` it cannot be decoded, so that a refusal for its size must come from the header.
+    """
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
@@ -83,7 +86,7 @@ def png(width: int, height: int, bits: int = 8, rows: bytes = b"", further: Sequ
 
 
 def deep(most: int, *chunk: bytes) -> bytes:
-    """An RGB file of 16 bits a channel, from black to `most`. `chunk`: name and data of one more chunk."""
+    """Returns an RGB PNG with 16 bits a channel, from black to `most`. `chunk`: name and data of a further chunk."""
     return png(20, 1, 16, b"\0" + np.linspace(0, most, 20).astype(">u2").repeat(3).tobytes(), chunk)
 
 
@@ -226,7 +229,7 @@ def test_a_truncated_file_is_refused(kind: str, share: float, tmp_path: Path) ->
 
 
 def grown_frame() -> bytes:
-    """A small GIF whose frame claims 65 535 pixels a side."""
+    """Returns a small GIF whose frame claims 65 535 pixels a side."""
     data = bytearray(encoded(Image.new("L", (8, 8)), "GIF"))
     frame = data.index(b",")
     data[frame + 5 : frame + 9] = b"\xff\xff\xff\xff"

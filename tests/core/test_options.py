@@ -1,4 +1,4 @@
-"""What may be asked of a run, and how a refusal says what is allowed."""
+"""Tests of the options of a run: which values are allowed, and how a refusal says so."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How far an answer can be relied on."""
+"""Tests of the marks rough, fair and solid, which say how reliable a speed-up is."""
 
 import dataclasses
 from typing import Any
@@ -18,7 +18,7 @@ WIDE = dataclasses.replace(measurement(0.001), wall_seconds=CALLS)
 PUBLISHED = dataclasses.replace(ok_result().spec, protocol="as published")
 SLOWED = Caveat("gpu_slowed", {"reasons": "power"}), Caveat("gpu_clock", {"low": "", "high": "", "most": ""})
 WAITING = dataclasses.replace(measurement(0.002), device_seconds=(0.001,))
-"""An eager call of which half is launching kernels on a GPU."""
+"""Eager calls on a GPU, half of whose time is launching kernels."""
 TAKEN = (HostSample(0.5, None, None, None, 0.2),)
 RECOMPILED = Compilation(1.0, "cold", 1, recompiles_while_timing=1)
 

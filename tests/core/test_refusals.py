@@ -1,4 +1,4 @@
-"""The refusal matrix: which settings each kind of machine refuses."""
+"""Tests of which settings each kind of machine refuses."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""What is derived from the times of a run, and results as JSON and back."""
+"""Tests of the values that follow from a run's times, and of results as JSON and back."""
 
 import dataclasses
 import json
@@ -43,7 +43,7 @@ def test_shares_of_a_call_need_a_profile() -> None:
 def test_launching_is_the_wall_time_without_the_work(
     events: float | None, busy: float | None, launching: float | None
 ) -> None:
-    """More launches than the driver queues leave gaps between the events, which are no work."""
+    """If a call launches more than the driver queues, the time between CUDA events includes idle time."""
     times = events and (events,) * 3
     side = Measurement((0.002,) * 4, times, (), 4, profile=Profile(1200, busy, ()))
     assert side.launch_seconds == pytest.approx(launching)
@@ -58,7 +58,7 @@ def test_the_verdict_looks_at_the_interval_for_a_rerun() -> None:
 
 
 def on_gpu(busy: float | None, **changes: Any) -> RunResult:
-    """A run on a GPU that has work for this share of an eager call; None: not measured."""
+    """Returns a run on a GPU that works for the share `busy` of an eager call; None: not measured."""
     eager = measurement(0.002)
     times = None if busy is None else (busy * eager.median_seconds,)
     spec = RunSpec("shapes-vit", "image-classification", device="cuda")
@@ -75,7 +75,7 @@ def test_on_a_gpu_one_process_is_not_said_to_hold_for_a_rerun(busy: float | None
 
 @pytest.mark.parametrize(("busy", "wide"), [(0.9, 0.1), (0.4, 0.4), (None, 0.4)])
 def test_processes_differ_more_where_eager_waits_for_its_host(busy: float | None, wide: float) -> None:
-    """Eager of one model took 1.77 times as long in one process on an H200 as in the next."""
+    """On an H200, eager calls of one model took 1.77 times as long in one process as in another."""
     first = on_gpu(busy)
     second = dataclasses.replace(first, earlier=(ProcessResult("1", first.own_figures),), spread=first.assumed_spread)
     assert second.speedup.basis == "repeats" and (second.speedup.half_width > wide) == (wide > 0.1)
@@ -165,7 +165,7 @@ def test_a_warm_start_has_a_spread_of_its_own() -> None:
 
 
 def test_the_calls_to_pay_know_the_spread_of_first_calls() -> None:
-    """The speed-up alone would leave 0.4 % of the calls open."""
+    """From the error of the speed-up alone, the number of calls would be known to 0.4 %."""
     even = ok_result().break_even("cold")
     assert even.low < even.calls / 1.2 and even.high > even.calls * 1.2
 

@@ -1,4 +1,4 @@
-"""A log of input sizes: what its lines mean, and which are refused."""
+"""Tests of reading a log of input sizes: what its lines mean, and which are refused."""
 
 import pytest
 

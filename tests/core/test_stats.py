@@ -12,7 +12,7 @@ from demo.core.stats import Interval
 
 
 def _blocks_with_drift(rng: np.random.Generator, truth: float, blocks: int = 30) -> tuple[np.ndarray, np.ndarray]:
-    """Eager and compiled on one machine that slows by half over the run, with jitter and a few disturbed blocks."""
+    """Returns times of eager and compiled on a machine that slows by half, with jitter and some disturbed blocks."""
     drift = np.linspace(1.0, 1.5, blocks) * np.exp(rng.normal(0, 0.02, blocks))
     eager = truth * drift * np.exp(rng.normal(0, 0.01, blocks))
     compiled = drift * np.exp(rng.normal(0, 0.01, blocks))
@@ -162,7 +162,7 @@ def test_what_is_saved_may_be_nothing_within_the_range_of_calls_only(
 
 
 def test_intervals_of_savings_cover_the_truth_in_95_of_100() -> None:
-    """First calls and savings with the spread that their intervals tell: the truth lies in 95 % of the intervals."""
+    """First calls and savings are drawn with the spread that their intervals state."""
     rng, calls, held = np.random.default_rng(5), 2_000, 0
     for first, each in zip(12 * np.exp(rng.normal(0, 0.2, 2_000)), rng.normal(0.01, 0.002, 2_000), strict=True):
         cost = stats.pooled_duration([first], 0.2, math.inf)
@@ -173,7 +173,7 @@ def test_intervals_of_savings_cover_the_truth_in_95_of_100() -> None:
 
 
 def test_one_first_call_has_the_spread_that_is_assumed() -> None:
-    """Of one run, half a 95 % interval is the assumed deviation times Student's t with its degrees of freedom."""
+    """Half of the 95 % interval of one run is the assumed deviation times Student's t with its degrees of freedom."""
     duration = stats.pooled_duration([20.0], 0.2, 10.0)
     half = 0.2 * stats.t_quantile(10)
     expected = 20.0, 20 / math.exp(half), 20 * math.exp(half)
@@ -199,7 +199,7 @@ def test_the_ratio_of_means_has_an_interval() -> None:
 
 
 def test_the_control_lies_between_the_halves_of_two_blocks():
-    """A machine that doubles its time from block to block: each control block equals the eager calls around it."""
+    """On a machine that takes twice as long from block to block, a control block equals the eager calls around it."""
     eager = [1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 4.0, 4.0, 4.0, 4.0, 8.0, 8.0]
     control = [2.0] * 4 + [4.0] * 4
     assert stats.control_ratio(eager, control, 4) == stats.Interval(1.0, 1.0, 1.0)
@@ -217,7 +217,7 @@ def test_paired_intervals_cover_the_truth_in_95_of_100(count: int) -> None:
 
 
 def _reruns(count: int, deviation: float, seed: int) -> list[Interval]:
-    """Processes of one spec whose true speed-up is 1.37, each with a speed-up of its own around it."""
+    """Returns the speed-ups of processes of one spec, each with a true speed-up of its own around 1.37."""
     rng = np.random.default_rng(seed)
     speedups = []
     for effect in rng.normal(0, deviation, count):
@@ -277,7 +277,7 @@ def test_a_noisy_process_hardly_counts_beside_a_steady_one() -> None:
     ("errors", "questions", "differ"), [(1.9, 1, False), (2.0, 1, True), (2.6, 6, False), (2.7, 6, True)]
 )
 def test_more_comparisons_need_a_larger_difference(errors: float, questions: int, differ: bool) -> None:
-    """Two intervals of 10 %: at 5 % their estimates must be 1.960 standard errors apart, at 5 % / 6 2.638 of them."""
+    """Two estimates differ if they are 1.960 standard errors apart; for six questions 2.638."""
     error = math.sqrt(2) * math.log(1.1) / 1.960
     first, ratio = Interval(1.0, 1 / 1.1, 1.1), math.exp(errors * error)
     comparison = stats.compare(stats.quotient(Interval(ratio, ratio / 1.1, ratio * 1.1), first), questions=questions)
@@ -286,13 +286,13 @@ def test_more_comparisons_need_a_larger_difference(errors: float, questions: int
 
 @pytest.mark.parametrize(("half", "expected"), [(0.0196, (0.05**2 * 2 - 0.01**2) ** 0.5), (0.2, 0.0)])
 def test_what_the_runs_own_intervals_explain_is_no_spread_between_them(half: float, expected: float) -> None:
-    """The half width of a 95 % interval is 1.96 standard errors."""
+    """The variance that the runs' own 95 % intervals (1.96 standard errors) explain is subtracted."""
     logs = [np.array([log, log - half, log + half]) for log in (-0.05, 0.05)]
     assert stats.spread_between([[Interval(*np.exp(three)) for three in logs]]) == pytest.approx(expected)
 
 
 def test_a_quotient_keeps_the_noise_floors_and_the_taken_cores_of_both() -> None:
-    """Two floors of 3 % and 4 % are one of 5 %: independent errors, whose squares add up on the logarithmic scale."""
+    """Noise floors of 3 % and 4 % give one of 5 %: squares of independent errors add up on the logarithmic scale."""
     first = stats.Measured(2.0, 1.99, 2.01, floor=math.expm1(0.03))
     second = stats.Measured(1.0, 0.99, 1.01, floor=math.expm1(0.04), taken=True)
     both = first.over(second)

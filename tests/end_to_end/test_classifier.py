@@ -1,4 +1,4 @@
-"""A whole run of the bundled classifier. Its batch size is that of other tests, which find it in the compile cache."""
+"""Tests a whole run of the bundled classifier. Other tests use its batch size, too, and find its code in the cache."""
 
 import pytest
 from support.whole_run import SCENE, assert_all_figures, both_variants, run_on_scene

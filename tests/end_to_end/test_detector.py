@@ -1,4 +1,4 @@
-"""A whole run of the bundled detector, in mode lite: by default its cold compile takes 283 seconds of a core, so 25."""
+"""Tests a whole run of the bundled detector, in mode lite, whose first compile takes 25 s instead of 283 s."""
 
 import pytest
 from support.whole_run import SCENE, assert_all_figures, both_variants, run_on_scene

@@ -1,4 +1,4 @@
-"""A whole run of the bundled language model, over an empty compile cache."""
+"""Tests a whole run of the bundled language model, with an empty compile cache."""
 
 import pytest
 from support.whole_run import assert_all_figures, whole_run

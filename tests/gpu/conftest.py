@@ -1,4 +1,4 @@
-"""The tests of this folder need a GPU that torch can use; without one they are skipped, and say so."""
+"""Skips the tests of this folder, with a reason, if torch can use no GPU."""
 
 import pytest
 import torch

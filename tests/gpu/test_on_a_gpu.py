@@ -1,4 +1,4 @@
-"""What only a GPU can show. No test takes a fixture, so that `tools/gpu_evidence.py` can call them without pytest."""
+"""Tests that need a real GPU. None takes a fixture, so that `tools/gpu_evidence.py` can call them without pytest."""
 
 import statistics
 import tempfile
@@ -23,9 +23,9 @@ SCENE = catalog.ASSETS / "examples" / "shapes-scene-1.png"
 FULL_SIZE = "google/vit-base-patch16-224"
 GPU = torch.device("cuda")
 SPARED_BYTES = 2_000_000_000
-"""The out-of-memory test leaves this free: enough for a CUDA context, too little for a batch of 256."""
+"""Bytes that the out-of-memory test leaves free: enough for a CUDA context, too few for a batch of 256."""
 CONTEXT_BYTES = 300_000_000
-"""Free memory may differ by this much after another process has ended."""
+"""Bytes by which free memory may differ after another process has ended."""
 
 
 def spec_of(checkpoint: str = "shapes-vit", **options: Any) -> RunSpec:

@@ -157,7 +157,7 @@ def test_the_parts_of_a_bar_add_up_to_the_first_answer() -> None:
     ids=["a decade", "many decades", "a part of a decade", "hardly any difference"],
 )
 def test_ticks_of_a_logarithmic_axis_are_round_numbers(low: float, high: float, ticks: list[float]) -> None:
-    """Plotly wrote '3 4 5 … 10 2 3': it leaves out the decade."""
+    """Plotly's own ticks read '3 4 5 … 10 2 3': it leaves out the power of ten."""
     assert log_ticks(low, high) == ticks
 
 

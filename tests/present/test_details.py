@@ -1,4 +1,4 @@
-"""The parts behind an answer: everything that was measured has its line, and titles answer."""
+"""Tests of the sections with a run's details: all that was measured has a line, and titles state results."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""A run as Markdown: the answer, the sections of the page, and nothing that becomes HTML or a link."""
+"""Tests of a run as Markdown: verdict and details, and no text from outside that becomes HTML or a link."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""A result as PNG: its card, and its race at rest."""
+"""Tests of the PNGs of a result: its card, and its race (calls over time) without animation."""
 
 import dataclasses
 import io
@@ -71,7 +71,7 @@ def test_the_race_at_rest_shows_who_leads(share: float, eager_leads: bool) -> No
     ]
 
     def height(colour: str) -> int:
-        """Of its highest pixel, in pixels from above."""
+        """Returns how many pixels below the top the highest pixel of this colour lies."""
         return next(y for y, pixel in enumerate(column) if math.dist(pixel, rgb(colour)) < 30)
 
     assert (height(EAGER) < height(COMPILED)) is eager_leads

@@ -1,4 +1,4 @@
-"""The race to break-even: where its lines begin and cross, and what it says while a run goes on."""
+"""Tests of the race (calls answered over time): where lines begin and cross, and the race of an ongoing run."""
 
 import dataclasses
 import re
@@ -88,7 +88,7 @@ def test_compiled_climbs_by_its_latency() -> None:
 
 
 def test_a_counter_never_goes_back() -> None:
-    """Calls that turn out slower than the first ones bend the line. Those that were counted stay."""
+    """If later calls are slower than the first ones, the line bends. Calls that were counted stay counted."""
     slower = dataclasses.replace(COMPILING, racing_seconds=6.0, eager_seconds=0.02)
     slower = dataclasses.replace(slower, eager_line=((0.0, 0.0, 0.002), (4.0, 2000.0, 0.02)))
     picture = race.of_progress(slower, SPEC)

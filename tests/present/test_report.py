@@ -1,4 +1,4 @@
-"""The sentences that page, terminal and export share."""
+"""Tests of `Report`, the sentences about a result that page, terminal and export share."""
 
 import dataclasses
 import re
@@ -25,7 +25,7 @@ BOTH = Compilation(20.0, "cold", 1, cold=COLD, warm=WARM)
 PACKAGE = dataclasses.replace(BOTH, package_bytes=5)
 PARTLY = Compilation(2.0, "cold", 1, partly=True)
 SECOND = Compilation(2.0, "warm", 1, cold=dataclasses.replace(COLD, run_id="first"), warm=WARM)
-"""A second run, which knows the cost of an empty cache from the first."""
+"""The compile of a second run, which found the cache filled. Its cold cost is that of the first run."""
 VOID = dataclasses.replace(BOTH, recompiles_while_timing=1)
 DIFFER, UNKNOWN = Parity("differ", 1.0, ""), Parity("not comparable", None, "")
 NEVER_KNOWN = "Compiled gives other outputs than eager: whether it pays is not known"
@@ -37,7 +37,7 @@ def compiled_at(seconds: float) -> RunResult:
 
 
 def wide_calls(seconds: float) -> Measurement:
-    """Six blocks of calls of about `seconds` that vary by 60 %."""
+    """Returns six blocks of calls of about `seconds`, whose times vary by 60 %."""
     times = tuple(seconds * (1 + 0.3 * (block % 4 - 1.5)) for block in range(6) for _ in range(4))
     return dataclasses.replace(measurement(seconds), wall_seconds=times)
 
@@ -115,7 +115,7 @@ def test_the_stored_answer_without_breaks_stands_beside_it(seconds: float) -> No
 
 BUSY = (HostSample(1.0, 0.9, None, 0.1), HostSample(2.0, 0.9, None, 0.1))
 APART = measurement(0.0023)
-"""A control that differs from eager by 15 %."""
+"""A second series of eager calls (control), whose times differ from the first by 15 %."""
 
 
 @pytest.mark.parametrize(

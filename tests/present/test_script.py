@@ -1,4 +1,4 @@
-"""A run as a program: what it holds, that it is short and free of strangers' code, and that it runs."""
+"""Tests of a run as a program: its content and length, that no text from outside is executed, and that it runs."""
 
 import ast
 import dataclasses
@@ -118,7 +118,7 @@ def test_the_change_in_ones_own_code_has_few_lines() -> None:
 
 
 def taken_apart(program: str) -> tuple[str, set[Any]]:
-    """A program's code without its texts and numbers, and these."""
+    """Returns a program's code without its texts and numbers, and the set of these."""
     tree = ast.parse(program)
     constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     values = {node.value for node in constants}
@@ -180,7 +180,10 @@ def test_the_command_prints_the_script_of_a_failed_run_for_a_report(tmp_path, mo
 
 
 def lines_of(result: RunResult, folder: Path, before: str = "") -> list[str]:
-    """What a script prints that is started in `folder`, in a hurry. `before`: code that runs before it."""
+    """Returns the lines that the result's script prints, started in `folder` with a short timing.
+
+    `before`: code to run first.
+    """
     program = before + script(Report(result)).replace("min_run_time=0.25", "min_run_time=0.01")
     command = [sys.executable, "-I", "-c", program]
     process = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
@@ -192,7 +195,7 @@ NOT_COMPILED = "import torch; torch.compile = lambda model: model\n"
 
 
 def test_a_script_says_how_far_the_outputs_lie_apart() -> None:
-    """In the mode that compiles quickest."""
+    """The script runs in mode lite, which compiles quickest."""
     spec = spec_of("shapes-vit", batch_size=2, mode="lite")
     first, *both, ratio, outputs = lines_of(ok_result(spec=spec, image=info_of(SCENE)), ROOT)
     assert first.startswith("First compiled call") and ratio.startswith("ratio ") and "2.00×" in ratio

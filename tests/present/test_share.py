@@ -1,4 +1,4 @@
-"""One file to send: it stands alone, and is small."""
+"""Tests of the one HTML file to send: it needs no other file, and is small."""
 
 import re
 

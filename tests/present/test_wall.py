@@ -1,4 +1,4 @@
-"""The wall of races: which runs it has, in which order, and where their lines cross."""
+"""Tests of the wall of races (charts of calls over time): which runs it has, in which order, where lines cross."""
 
 import re
 import xml.etree.ElementTree as xml
@@ -41,7 +41,7 @@ def test_a_run_that_the_page_does_not_have_is_no_link() -> None:
 
 
 def test_all_races_have_one_time_axis() -> None:
-    """Each dot stands at the same distance from 1 min, measured in decades."""
+    """Reads each dot's time from its place between the ticks of its chart: it is the time at which compiling pays."""
     wide, seconds = wall.WALL_WIDTH, {}
     for item, result in zip(drawn(SOON, LATE), (SOON, LATE), strict=True):
         place = {text.text: float(text.get("x")) for text in item.iter("text")}

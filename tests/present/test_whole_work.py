@@ -1,4 +1,4 @@
-"""How many calls between two restarts? The words, the strip of colours and the slider, as Python writes them."""
+"""Tests of what compiling saves over a number of calls: the sentences, the strip of colours and the slider."""
 
 import dataclasses
 import itertools
@@ -21,7 +21,10 @@ from demo.present.report import Report
 
 
 def cost(first: float, call: float, sure: float = 1.001) -> WayCost:
-    """Returns the cost of a way to run a model. A time is known up to the factor `sure`."""
+    """Returns the seconds of a first call and of each further call.
+
+    Their intervals reach the factor `sure` to either side.
+    """
     return WayCost(*(Duration(seconds, seconds / sure, seconds * sure) for seconds in (first, call)))
 
 

@@ -1,4 +1,4 @@
-"""What a process of the app gets from it, and a worker that the app cannot use."""
+"""Tests of a worker's environment variables, of the app's protection in /proc, and of workers that do not start."""
 
 import ctypes
 import os
@@ -87,7 +87,7 @@ subprocess.run([sys.executable, "-I", "-S", "-c", look])
 
 
 def as_in_a_container() -> None:
-    """Without what lets root look into any process: to administer, to trace and to measure others."""
+    """Drops root's capabilities to look into other processes (SYS_ADMIN, SYS_PTRACE, PERFMON), as in a container."""
     for capability in (21, 19, 38):
         ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
 

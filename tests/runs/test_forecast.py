@@ -1,4 +1,4 @@
-"""The forecast: from earlier runs of the same, else roughly by size; and what is known to be pointless here."""
+"""Tests of the forecast of a run's time and memory, from earlier runs or from the model's size."""
 
 import dataclasses
 from typing import Any
@@ -28,7 +28,7 @@ def test_the_median_of_the_newest_runs_of_the_same_counts() -> None:
 
 
 COLD = Compilation(20.0, "cold", 1, cold=CompileCost(20.0, {}), warm=CompileCost(2.0, {}))
-"""Of a run that compiled, and timed the first call of a second process."""
+"""The compile of a run that began with an empty cache, and timed the first call of a second process."""
 FIRST_RUN = ok_result(compilation=COLD, elapsed_seconds=40.0, timing_seconds=4.0, start_up=StartUp(3.0, 1.0))
 
 
@@ -68,7 +68,8 @@ SECOND_RUN = dataclasses.replace(
     compilation=Compilation(2.0, "warm", 1, cold=CompileCost(20.0, {}, "first"), warm=CompileCost(2.0, {})),
     elapsed_seconds=16.0,
 )
-"""Of a run over the cache that the first one filled: no second process, and the cold first call is the first run's."""
+"""A run that found the cache filled by the first: it had no second process, and its cold first call is the first
+run's."""
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ GB = 10**9
 
 
 def run_of(peak: float, **changes: Any) -> RunResult:
-    """A run on a CPU whose compiled model needed `peak` bytes."""
+    """Returns a run on a CPU whose compiled model needed `peak` bytes."""
     sides = {"eager": measurement(0.002, peak=1), "compiled": measurement(0.001, peak=int(peak))}
     return ok_result(**{"spec": CPU_SPEC, **sides, **changes})
 
@@ -169,7 +170,10 @@ def test_a_rough_estimate_grows_with_what_is_asked(more: dict) -> None:
 
 
 def test_a_half_format_on_a_gpu_waits_for_float64() -> None:
-    """It computes float64 at a thirty-second of float32's rate: half a minute for a large model at batch 16 on a T4."""
+    """A float64 check follows.
+
+    A T4 computes float64 at 1/32 of float32's rate: half a minute for a large model at batch 16.
+    """
     large = catalog.find("facebook/convnext-large-224")
     single, half = (
         forecast_run(RunSpec(large.id, large.task, 16, device="cuda", dtype=dtype), large, [])

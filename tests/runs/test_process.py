@@ -1,4 +1,4 @@
-"""What a worker's pipe may bring: its events, and what is none."""
+"""Tests of what a worker process may send through its pipe: valid events, and anything else."""
 
 import contextlib
 import dataclasses
@@ -29,7 +29,10 @@ def sent(event: str, **more: Any) -> bytes:
 
 @pytest.fixture
 def listen(monkeypatch) -> Callable[..., tuple[Worker, list[Any]]]:
-    """A worker without its process that has read these bytes from its pipe, and the events that it found in them."""
+    """Returns a function that lets a `Worker` read bytes as if from its process.
+
+    It returns the worker and the events found.
+    """
 
     def read(text: bytes, exit_code: int | None = None) -> tuple[Worker, list[Any]]:
         @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The runner against real worker processes, faulty ones above all: each fault ends in a result that says it."""
+"""Tests of the runner with real worker processes, most of them faulty: each fault ends in a result that says it."""
 
 import contextlib
 import dataclasses
@@ -56,7 +56,10 @@ def last(runner: Runner, spec: RunSpec = TINY, **more: Any) -> RunResult:
 
 @contextlib.contextmanager
 def on_a_thread(runner: Runner, **more: Any) -> Generator[list[RunResult], None, None]:
-    """Starts a run. The list has its result once it has ended, at the end of the block at last."""
+    """Starts a run on a thread.
+
+    Yields a list that gets the result once the run has ended, at the end of the block at the latest.
+    """
     results: list[RunResult] = []
     thread = threading.Thread(target=lambda: results.append(last(runner, **more)))
     thread.start()
@@ -67,7 +70,7 @@ def on_a_thread(runner: Runner, **more: Any) -> Generator[list[RunResult], None,
 
 @pytest.fixture
 def child(tmp_path) -> Callable[[], int]:
-    """The pid of the child that the hanging worker starts, once it has."""
+    """Returns a function that waits for the child of the hanging worker, and returns its process id."""
 
     def wait() -> int:
         wait_until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text().endswith("\n"))
@@ -202,7 +205,10 @@ def test_for_runs_to_come_two_workers_import_side_by_side(monkeypatch):
 
 
 def test_a_worker_does_not_compile_torchs_headers_anew():
-    """Inductor keeps them in the folder for temporary files, and every worker has one of its own."""
+    """Inductor keeps precompiled headers in the folder of temporary files.
+
+    Each worker's own folder has a link to the shared one.
+    """
     worker = Worker(QUICK)
     (own,) = Path(worker.child.folder).glob("torchinductor_*")
     shared = Path(tempfile.gettempdir(), own.name)
@@ -322,7 +328,7 @@ def test_a_later_start_that_is_known_is_not_measured_again(
 
 
 def test_only_the_last_repeat_measures_the_later_start(history: History, faulty: Any) -> None:
-    """The second process is a later start of the first."""
+    """A repeat's second process already times a first call with a filled cache."""
     spec = dataclasses.replace(TINY, repeats=2)
     with contextlib.closing(faulty("after its answer it hangs").run(spec, SCENE)) as events:
         early = next(event for event in events if isinstance(event, Provisional))
@@ -333,7 +339,10 @@ def test_only_the_last_repeat_measures_the_later_start(history: History, faulty:
 
 
 def repeated(faulty: Any, speedups: str, repeats: int, after: RunResult | None = None) -> list[Progress | RunResult]:
-    """The events of a run whose processes have these speed-ups; `after` is an earlier answer."""
+    """Returns the events of a run whose processes have these speed-ups.
+
+    `after`: an earlier result that the run repeats.
+    """
     spec, earlier = dataclasses.replace(TINY, repeats=repeats), after.as_processes() if after else ()
     return list(faulty(f"speed-ups {speedups}").run(spec, SCENE, earlier=earlier))
 

@@ -1,4 +1,4 @@
-"""Exports, their columns, and the cells of every CSV that the project writes."""
+"""Tests of exports: their columns, and the cells of all CSV files that the project writes."""
 
 import csv
 import dataclasses

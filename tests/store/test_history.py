@@ -107,7 +107,7 @@ def _write(path: Path, name: int) -> None:
 
 @pytest.mark.parametrize("before", [None, b"no database, and long enough " * 99], ids=["none", "damaged"])
 def test_processes_that_write_at_once_lose_nothing(before: bytes | None, tmp_path) -> None:
-    """In each round all of them create the same file, or set the same one aside."""
+    """In each of three rounds, six processes create the same file at once, or rename the same damaged one."""
     writers = 6
     pool = multiprocessing.get_context("fork").Pool(writers)
     for path in (tmp_path / "first", tmp_path / "second", tmp_path / "third"):
@@ -134,7 +134,10 @@ def test_an_interrupted_run_is_stored_once(history: History) -> None:
 
 
 def test_a_file_is_not_renamed_while_it_is_open(history: History) -> None:
-    """SQLite removes the log by its name on closing: that would be the log of the new file."""
+    """When SQLite closes a file, it removes the write-ahead log by its name.
+
+    After a rename that would be the new file's log.
+    """
     history.append(ok_result())
     with open_database(history.path, "read"):
         history.path.write_bytes(b"no database, and long enough " * 99)
@@ -205,7 +208,7 @@ def test_a_search_looks_into_the_newest(history: History, monkeypatch) -> None:
 
 
 def test_what_is_deleted_is_gone_from_the_log_beside_the_file(history: History) -> None:
-    """The last program that closes the file empties the log; here that is not the one that deletes."""
+    """SQLite empties the log when the last program closes the file. Here another program still has it open."""
     history.append(failed_result())
     with contextlib.closing(sqlite3.connect(history.path)) as other:
         assert other.execute("SELECT COUNT(*) FROM results").fetchone() == (1,)

@@ -1,4 +1,4 @@
-"""Pushing results to a dataset, with a scheduler that fails and with the real one before a stub of the Hub."""
+"""Tests of pushing results to a dataset, with a stub of the Hub."""
 
 import io
 import json
@@ -31,7 +31,7 @@ def data_folder(tmp_path, monkeypatch) -> Path:
 
 
 class Hub(HfApi):
-    """Takes commits into memory."""
+    """A stub of the Hub's API, which keeps commits in memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Hub(HfApi):
 
 @contextmanager
 def scheduled_by(api: Callable[[], HfApi]) -> Iterator[History]:
-    """The history with a `CommitScheduler` that uses the API that `api` returns."""
+    """Yields a history whose `CommitScheduler` uses the API that `api` returns."""
 
     class Scheduler(CommitScheduler):
         def __init__(self, **options: Any) -> None:
@@ -71,7 +71,7 @@ def scheduled_by(api: Callable[[], HfApi]) -> Iterator[History]:
 
 @contextmanager
 def connected(hub: Hub) -> Iterator[History]:
-    """The history, once it is connected to this Hub."""
+    """Yields a history, once it is connected to this Hub."""
     with scheduled_by(lambda: hub) as history:
         assert isinstance(history, hub_dataset.PushedHistory)
         history.connecting.join(20)
@@ -172,7 +172,7 @@ def test_a_row_is_what_a_table_exports() -> None:
 
 
 def pushed(hub: Hub) -> list[str]:
-    """The ids of the results that the dataset has whole, and the rows without one."""
+    """Returns the ids of all results of which the dataset has a file."""
     return sorted({Path(name).stem for name in hub.files})
 
 

@@ -1,4 +1,4 @@
-"""The guide's tables and this project's own: rows, notes, the filter, reading and writing."""
+"""Tests of the published tables: their rows, notes and filters, and reading and writing of measured ones."""
 
 from collections import Counter
 from datetime import date

@@ -1,4 +1,4 @@
-"""The spread between processes and what other ways to compile brought, from the runs of a history."""
+"""Tests of what stored runs add to a new result: the pooled speed-up, the spread, and costs of first calls."""
 
 import dataclasses
 import math
@@ -23,7 +23,7 @@ VIT = RunSpec("shapes-vit", "image-classification", device="cpu")
 
 
 def run(log: float = 0.0, **changes: Any) -> RunResult:
-    """A run whose speed-up has this much more in its logarithm than 2."""
+    """Returns a run with the speed-up 2 * exp(`log`)."""
     return ok_result(**{"id": f"run {next(NUMBERS)}", "compiled": measurement(0.001 / math.exp(log))} | changes)
 
 
@@ -32,7 +32,7 @@ def other(spec: RunSpec = VIT, **changed: Any) -> RunSpec:
 
 
 def after(history: History, earlier: list[RunResult], **changes: Any) -> RunResult:
-    """A further run, where these and itself are stored."""
+    """Stores the `earlier` runs and a further run with `changes`, and returns the further run."""
     result = run(**changes)
     for earlier_run in [*earlier, result]:
         history.append(earlier_run)
@@ -97,7 +97,7 @@ AVX2 = there(settings={"instructions": "AVX2"})
 def test_only_runs_that_agree_are_pooled(
     before: dict[str, Any], now: dict[str, Any], pooled: int, history: History
 ) -> None:
-    """A good run of 1.30 times was once shown as 1.07 times, pooled with one that gave NaN."""
+    """A good run with the speed-up 1.30 was once shown as 1.07, because it was pooled with a run that gave NaN."""
     result = with_earlier_runs(after(history, [run(**before)], **now), (), history)
     assert len(result.earlier) == pooled and result.speedup.processes == 1 + pooled
 
@@ -135,7 +135,7 @@ def test_specs_that_were_repeated_here_are_pooled(history: History) -> None:
 
 
 def on_gpu(busy: float, batch: int = 1) -> dict[str, Any]:
-    """Changes for a run on a GPU that works for this share of an eager call."""
+    """Returns changes of a result, for a run on a GPU that works for the share `busy` of an eager call."""
     calls = measurement(0.002)
     eager = dataclasses.replace(calls, device_seconds=(busy * calls.median_seconds,))
     return {"spec": other(device="cuda", batch_size=batch), "eager": eager}
@@ -163,7 +163,7 @@ def started(seconds: float, **changes: Any) -> RunResult:
 
 
 def test_first_calls_of_equal_runs_are_pooled_once_each(history: History) -> None:
-    """The run over a filled cache takes its cold cost from the newest one, which is then not in the pool as well."""
+    """A run with a filled cache has the newest stored cold cost, which is then not counted in the pool again."""
     earlier = [started(20.0), started(22.0), started(30.0, spec=other(batch_size=2)), started(25.0)]
     warm = Compilation(2.0, "warm", 1, warm=CompileCost(2.0, {}))
     result = with_earlier_costs(after(history, earlier, compilation=warm), history)
@@ -184,7 +184,7 @@ def test_a_first_call_while_cores_were_taken_counts_only_without_a_quiet_one(
 
 
 TAKEN = {"machine_states": tuple(HostSample(float(at), 0.5, None, 0.9) for at in range(3))}
-"""One of the two cores was taken while the run's two threads were timed."""
+"""Changes of a result: other programs took one of two cores while the run's two threads were timed."""
 
 
 def test_a_disturbed_run_takes_nothing_away_from_quiet_ones(history: History) -> None:

@@ -16,7 +16,7 @@ class FakeCuda:
         self.now = self.busy_until = 100.0
         self.allocated = self.peak = 0
         self.pools: list[dict[str, Any]] = []
-        """What `torch.cuda.memory_snapshot()` lists beside a segment of the default pool."""
+        """The segments that `torch.cuda.memory_snapshot()` lists besides one of the default pool."""
         fake = self
 
         class Event:

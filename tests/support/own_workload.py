@@ -25,7 +25,7 @@ def workload_of(model: torch.nn.Module, **inputs: torch.Tensor) -> OwnModel:
 
 
 def without_inductor(model: torch.nn.Module, spec: RunSpec) -> Any:
-    """In place of `apply_compile`: dynamo traces and guards as always, and calls what it traced."""
+    """Replaces `apply_compile`: dynamo traces as usual, and runs the traced graph in eager, without inductor."""
     return torch.compile(model, backend="eager", dynamic=DYNAMIC[spec.dynamic])
 
 

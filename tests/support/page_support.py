@@ -42,9 +42,12 @@ def handler(
     of: tuple[Any, str] | None = None,
     only: list[Any] | None = None,
 ) -> Callable[..., Any]:
-    """Returns the function behind the only event that matches. A test calls it with the values of the event's inputs.
-    The event has the input `takes`, the output `changes`, exactly the outputs `only`, and the trigger `of`: a component
-    and the name of its event. None matches any. The function also takes the event's `request` and `data`."""
+    """Returns the function behind the only event that matches.
+
+    A test calls it with the values of the event's inputs. The event has the input `takes`, the output `changes`,
+    exactly the outputs `only`, and the trigger `of`: a component and the name of its event. None matches any. The
+    function also takes the event's `request` and `data`.
+    """
     functions = {
         event.fn
         for event in page.fns.values()

@@ -114,7 +114,9 @@ GPU = dataclasses.replace(
 
 def on_gpu(seconds: float, device_seconds: float, peak: int, rate: float) -> Measurement:
     """Returns times of a GPU: `seconds` a call, `device_seconds` of GPU work in a call, and `peak` bytes of memory.
-    `rate` is the calls per second if the calls are launched without waiting for the result of each."""
+
+    `rate` is the calls per second if the calls are launched without waiting for the result of each.
+    """
     return dataclasses.replace(
         measurement(seconds, peak=peak),
         device_seconds=(device_seconds,) * 20,
@@ -170,7 +172,7 @@ def plain(markdown: str) -> str:
 
 
 def launching(share: float, device: str = "cuda", **changes: Any) -> RunResult:
-    """A run on a GPU that is idle for this share of an eager call."""
+    """Returns a run on a device that is idle for this share of an eager call, while kernels are launched."""
     calls = measurement(0.002)
     eager = dataclasses.replace(calls, device_seconds=(calls.median_seconds * (1 - share),))
     return ok_result(spec=dataclasses.replace(ok_result().spec, device=device, **changes), eager=eager)

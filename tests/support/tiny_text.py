@@ -1,5 +1,7 @@
 """Writes checkpoints of tiny language models, with random weights and a tokenizer, in the layout of the Hub.
-Each config.json has the entries of a published config of its kind, with smaller sizes."""
+
+Each config.json has the entries of a published config of its kind, with smaller sizes.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One whole run of a bundled checkpoint by the command line, and what must hold of each.
+"""Makes a whole run of a bundled checkpoint by the command line, and checks what must hold of any such run.
 
 A file of tests/end_to_end/ has one checkpoint, so that the cold compiles run side by side.
 """
@@ -18,11 +18,11 @@ from demo.store.history import History
 from tools.scenes import draw_scene
 
 SCENE = draw_scene(777_001, (800, 600))
-"""A scene that nobody trained on, larger than any model's input."""
+"""A drawn scene that no checkpoint was trained on, larger than any model's input."""
 
 
 def whole_run(folder: Path, name: str, *options: str) -> RunResult:
-    """The result of `python -m demo run`, as its JSON says. It is also what the history stores."""
+    """Runs `python -m demo run`. Returns the result that it prints as JSON, which must equal the stored one."""
     command = [sys.executable, "-m", "demo", "run", "--checkpoint", name, "--iterations", "20", "--json", *options]
     environment = os.environ | {"WORTH_COMPILING_DATA": str(folder / "data")}
     process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)

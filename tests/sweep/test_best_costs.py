@@ -1,4 +1,4 @@
-"""The slider of a search: what each way costs, and which is the best for how many calls."""
+"""Tests of the slider of a search: what each way to compile costs, and which is the best for how many calls."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The table of a search: what each row's figures are made of, ranks that the intervals carry, and the answer."""
+"""Tests of the table of a search for the best way to compile: its figures, its ranks and its winner."""
 
 import dataclasses
 import math
@@ -31,7 +31,7 @@ def way(name: str) -> Way:
 
 
 def run(name: str, seconds: float, eager: float = EAGER_SECONDS, **changes: Any) -> RunResult:
-    """A run of a way whose compiled call takes `seconds`; its interval is that of one process of a known spread."""
+    """Returns a run of the way `name`, whose compiled call takes `seconds`, from one process with a known spread."""
     result = ok_result(id=name, spec=way(name).spec, eager=measurement(eager), compiled=measurement(seconds))
     result = dataclasses.replace(
         result, control_times=measurement(eager), start_up=StartUp(4.0, 1.0), spread=Spread("assumed", 0.01, None)
@@ -40,7 +40,7 @@ def run(name: str, seconds: float, eager: float = EAGER_SECONDS, **changes: Any)
 
 
 def table(refused: dict[str, str] | None = None, **runs: float | RunResult) -> BestTable:
-    """Of the ways with these compiled seconds, or these results."""
+    """Returns the search's table of `runs`: for each way's name, the seconds of its compiled call, or a result."""
     results = {name: answer if isinstance(answer, RunResult) else run(name, answer) for name, answer in runs.items()}
     return best_table(ALL, results, refused or {})
 
@@ -56,7 +56,7 @@ def costs(cold: float, warm: float | None, run: float = 0.5) -> Compilation:
 
 
 def test_a_row_has_what_was_measured_in_its_own_runs() -> None:
-    """Eager was slower in the process of freezing: its own ratio counts there."""
+    """Eager was slower in the process that ran freezing. The speed-up of freezing is over this eager."""
     runs = {"default": run("default", 0.008), "freezing": run("freezing", 0.006, eager=0.012)}
     ranking = table(**runs)
     for name, result in runs.items():
@@ -106,7 +106,7 @@ WIDE = Spread("assumed", 0.6, None)
 
 
 def test_a_way_that_is_not_known_to_beat_eager_ranks_behind_it() -> None:
-    """A search on a busy machine once crowned freezing, 1.6 (0.62 to 4.09), above default mode, 1.3 (1.21 to 1.43)."""
+    """On a busy machine freezing, 1.6 (0.62 to 4.09), once won against default mode, 1.3 (1.21 to 1.43)."""
     ranking = table(default=0.0077, freezing=run("freezing", 0.0062, spread=WIDE))
     ranks = [(entry.way.name, entry.rank) for entry in ranking.rows]
     assert ranks[:3] == [("default", 1), ("eager", 2), ("freezing", 3)]
@@ -146,7 +146,7 @@ def test_of_ways_that_cannot_be_told_apart_the_surest_stands_first() -> None:
 
 
 def test_the_interval_is_widened_once_for_each_way() -> None:
-    """3.0 (2.9 to 3.1), a floor of 1 %, taken cores, nine ways.
+    """The case: speed-up 3.0 (2.9 to 3.1), a noise floor of 1 %, taken cores, nine ways that are compared.
 
     Bonferroni's quantile for nine is 2.773 instead of 1.960: the wider side of the interval becomes 1.415 times
     log(3.0 / 2.9), which is 0.048 and more than the floor's 0.010. Then both ends move out by 1.75:
@@ -226,7 +226,7 @@ def test_a_first_answer_is_known_only_if_a_run_tells(name, device, compilation, 
 
 
 def test_every_first_answer_waits_for_the_gpus_libraries() -> None:
-    """Also eager's, whose first call comes after they were loaded."""
+    """Eager's first answer includes their loading, too, although its first call comes after it."""
     ranking = table(default=run("default", 0.008, start_up=StartUp(4.0, 1.0, 2.0), compilation=costs(20.0, 3.0)))
     assert row(ranking, "eager").first_answer("warm") == pytest.approx(4.0 + 1.0 + 2.0 + 3 * EAGER_SECONDS)
     assert row(ranking, "default").first_answer("warm") == pytest.approx(4.0 + 1.0 + 2.0 + 3.0)
@@ -272,7 +272,7 @@ def test_what_a_search_left_out_is_one_sentence(steps: list[tuple[str, bool]], s
 
 
 def test_a_way_that_was_timed_and_is_out_says_why_there_is_no_answer() -> None:
-    """Beside its speed-up the reason is not that nothing could be compared."""
+    """The way has a speed-up, so the reason given is not that nothing could be compared."""
     unknown = dataclasses.replace(ok_result(), parity=Parity("not comparable", None, "Eager is off by half."))
     (sentence,) = best_words.conclusion(table(default=unknown))
     assert sentence.startswith("There is no answer yet: default mode") and "could be compared" not in sentence

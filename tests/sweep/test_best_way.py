@@ -1,4 +1,4 @@
-"""A whole search with a runner that makes times up: what is tried, what is stored, when it ends."""
+"""Tests of a whole search for the best way to compile, with a fake runner: what it tries, stores and when it ends."""
 
 import dataclasses
 import itertools
@@ -44,8 +44,12 @@ def way_of(spec: RunSpec) -> str:
 
 
 def answering(answer_of: Callable[[str], Any], history: History | None = None) -> FakeRunner:
-    """A runner that answers with `answer_of` a way's name: the seconds of a compiled call, changes of the result, or
-    an error to raise. Eager always takes 10 ms."""
+    """Returns a fake runner.
+
+    For a way's name, `answer_of` returns the seconds of a compiled call, changes of the result, or an error.
+
+    An eager call always takes 10 ms.
+    """
     before: Counter[RunSpec] = Counter()
 
     def answer(spec: RunSpec, image: Path | None) -> RunResult | Exception:
@@ -66,7 +70,7 @@ def answering(answer_of: Callable[[str], Any], history: History | None = None) -
 
 
 def ran(runner: FakeRunner) -> list[tuple[str, bool]]:
-    """Way by way, and whether it was a quick run."""
+    """Returns the ways that were run, in order, each with whether it was a short run."""
     return [(way_of(spec), spec.max_seconds == QUICK_SECONDS) for spec in runner.runs]
 
 
@@ -79,7 +83,7 @@ def searched(runner: FakeRunner, minutes: float = 60.0, **more: Any) -> Search:
 
 @pytest.fixture
 def clock(monkeypatch) -> SimpleNamespace:
-    """The clock of a search, which a test moves."""
+    """Replaces the clock of a search by one that a test sets."""
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
     monkeypatch.setattr(best_way, "time", clock)
     return clock
@@ -103,7 +107,7 @@ def test_every_way_is_tried_and_the_best_two_in_two_processes() -> None:
 
 
 def test_a_model_of_ones_own_keeps_no_package() -> None:
-    """Its file may give each process other weights."""
+    """The model's file may give each process other weights, so no package is kept for the next process."""
     own = FakeRunner(lambda *_: BadInput("Not here."))
     list(Search(catalog.own_model_spec(f"{__file__}:ran"), MACHINE, [], PICTURE).run(own, threading.Event()))
     assert {files.kept_packages for files in own.files} == {None}
@@ -116,7 +120,7 @@ def test_of_the_faster_half_the_first_rank_is_timed_as_usual() -> None:
 
 
 def test_a_way_that_is_only_not_known_to_be_better_is_timed_as_usual() -> None:
-    """Its short runs have an interval from 0.7 to 7, which ranks behind eager."""
+    """The way's short runs have an interval from 0.7 to 7 and rank below eager. It still gets a run of usual length."""
     wide = {"compiled": measurement(0.0045), "spread": Spread("assumed", 0.6, None)}
     before = Counter[str]()
 

@@ -1,4 +1,4 @@
-"""Grids: their specs and what is refused, the cells that the history answers already, and their table."""
+"""Tests of grids of runs: their specs, their refusals, the cells with a stored result, and their table."""
 
 import dataclasses
 import os
@@ -137,7 +137,7 @@ def test_a_folder_that_was_written_to_since_is_run_again(seconds: int, done: boo
 
 
 def repeat(repeats: int, **changes: Any) -> RunResult:
-    """A stored run after `repeats` - 1 others."""
+    """Returns a stored run that was the last of `repeats` processes."""
     process = ProcessResult("", {"call": ProcessFigure(0.002, 0.001, Interval(2.0, 1.9, 2.1))})
     before = tuple(dataclasses.replace(process, id=f"run-{number}") for number in range(1, repeats))
     return stored(id=f"run-{repeats}", spec=dataclasses.replace(SPEC, repeats=repeats), earlier=before, **changes)

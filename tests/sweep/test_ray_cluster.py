@@ -1,4 +1,4 @@
-"""A sweep over a real local Ray cluster of two nodes, one of which is killed meanwhile."""
+"""Tests of a sweep over a real local Ray cluster of two nodes, one of which is killed meanwhile."""
 
 import importlib.util
 import threading
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory) -> Iterator[tuple[Any, Path]]:
-    """A cluster with a connection, and the file in which its workers note their jobs."""
+    """Yields a local Ray cluster, connected, and the file to which its workers write their jobs."""
     from ray.cluster_utils import Cluster
 
     log = tmp_path_factory.mktemp("cluster") / "log"
@@ -46,7 +46,7 @@ def connection(tmp_path_factory) -> Iterator[tuple[Any, Path]]:
 
 @pytest.fixture
 def two_nodes(connection: tuple[Any, Path]) -> tuple[Any, Path]:
-    """The cluster with two nodes, each a raylet of its own, and no notes yet."""
+    """Returns the cluster with two nodes, each a raylet of its own, and the file of jobs, which does not exist yet."""
     cluster, log = connection
     log.unlink(missing_ok=True)
     if not cluster.worker_nodes:

@@ -1,4 +1,4 @@
-"""Running the cells of a grid: failures, cancelling, waiting."""
+"""Tests of running the cells of a grid: failures, cancelling, waiting in a queue."""
 
 import threading
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What a user would see change in the labels of a picture."""
+"""Tests of comparing the labels that eager and compiled, or two runs, predict for a picture."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How the masks of two sets of predictions are compared."""
+"""Tests of comparing the masks of two predictions."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def star(*covered: bool, label: str = "star") -> Segment:
 
 
 def predictions_of(first: int) -> Predictions:
-    """One that covers so many columns of ten."""
+    """Returns one segment, whose mask covers the first `first` of ten columns."""
     return Predictions(segments=(star(*(COLUMNS < first)),))
 
 

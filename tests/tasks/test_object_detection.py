@@ -1,4 +1,4 @@
-"""Which boxes of two sets of predictions belong together."""
+"""Tests of comparing the boxes of two predictions: which of them belong together."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from demo.tasks.object_detection import agreement, difference, match
 
 
 def boxes(*starts: float, label: str = "cat") -> tuple[Box, ...]:
-    """Squares of 100 pixels that begin at these x."""
+    """Returns boxes of 100 by 100 pixels, whose left edges are at `starts`."""
     return tuple(Box(label, 0.9, (start, 0.0, start + 100, 100.0)) for start in starts)
 
 

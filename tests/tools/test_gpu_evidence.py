@@ -1,4 +1,4 @@
-"""The script that measures on a GPU, run once on a CPU, and the tables that are made of what it keeps."""
+"""Tests of the script that measures on a GPU: run once on a CPU, and its schedule on a simulated clock."""
 
 import contextlib
 import csv
@@ -132,7 +132,7 @@ def test_a_compile_takes_turns_only_on_a_gpu(device: str, patched: bool) -> None
 
 
 def test_one_eager_is_timed_around_all_modes() -> None:
-    """Each call takes a second longer than the one before, in a simulated machine that slows down."""
+    """On a simulated machine that slows down, each call takes a second longer than the one before."""
     order, clock = "", timing.Clock(torch.device("cpu"))
     clock.now = lambda: float(len(order))  # type: ignore[method-assign]
 
@@ -153,7 +153,7 @@ def test_one_eager_is_timed_around_all_modes() -> None:
 
 @pytest.fixture
 def modes(monkeypatch) -> gpu_cells.Modes:
-    """A group of two modes whose steps do nothing."""
+    """Returns a group of two modes (runs in one process), whose steps do nothing."""
     for step in ("load", "compile_ahead", "warm_up_eager", "compile", "time", "examine", "check", "explain"):
         monkeypatch.setattr(gpu_cells.ModeRun, step, lambda *_: None)
     monkeypatch.setattr(gpu_cells.Modes, "_time", lambda *_: None)
@@ -243,12 +243,12 @@ def test_a_group_ends_with_the_script(tmp_path, monkeypatch) -> None:
 
 
 COMPILE_SECONDS = {"facebook/mask2former": 140, "facebook/maskformer": 120, "facebook/detr": 90, "google/owlvit": 80}
-"""Guessed core-seconds of a group's compile. The others take 50: all in all about 70 each."""
+"""Guessed seconds that a group's compile takes on one core, by checkpoint. Others take 50, and the mean is about 70."""
 TIMED_SECONDS = 4.5
 
 
 class SimulatedChild:
-    """A group's process on a simulated clock: it compiles on a core of its own, and is timed in its turn."""
+    """Simulates a group's process on a simulated clock: it compiles on a core of its own, and is then timed."""
 
     open: ClassVar[list[Any]] = []
 
@@ -277,7 +277,7 @@ class SimulatedChild:
 
 @pytest.fixture
 def lease(monkeypatch) -> SimpleNamespace:
-    """A machine of 16 cores on a simulated clock, which ends a call as a signal would."""
+    """Simulates a machine with 16 cores and its clock, which ends the script when its time is over."""
     clock = SimpleNamespace(now=0.0, end=math.inf)
 
     def listen(children: list[SimulatedChild], seconds: float) -> None:
@@ -297,7 +297,7 @@ TABLE = gpu_evidence.steps(False, gpu_evidence.GUIDES)["table"]
 
 
 def test_the_table_fits_into_a_call(lease: SimpleNamespace, tmp_path) -> None:
-    """36 groups, each with both modes, on 16 cores."""
+    """The table has 36 groups of two modes each. 16 cores compile and time them within one call of the script."""
     book = book_of(tmp_path)
     cells = list(gpu_evidence._measure(TABLE, book, tmp_path, lambda: 500 - lease.now))
     assert (len(TABLE), len(cells), len(book.records)) == (36, 72, 72)
@@ -325,7 +325,7 @@ def test_a_kill_costs_the_group_in_hand(end: float, lease: SimpleNamespace, tmp_
 
 
 def test_what_is_ready_is_timed_before_the_call_ends(lease: SimpleNamespace, tmp_path) -> None:
-    """A call of 170 s: the longest compiles of the first wave do not end in time, and are tried again."""
+    """In a call of 170 s the longest compiles of the first wave do not end in time. The next call tries them again."""
     book = book_of(tmp_path)
     with pytest.raises(gpu_evidence.TimeUp):
         list(gpu_evidence._measure(TABLE, book, tmp_path, lambda: 170 - lease.now))

@@ -1,4 +1,4 @@
-"""This project's own tables: the rows of stored runs, and what a new row replaces."""
+"""Tests of writing this project's own tables: the rows of stored runs, and which row a new one replaces."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The bundled checkpoints see what is drawn and answer questions on what was described."""
+"""Tests that the bundled checkpoints recognise drawn scenes and answer questions on described ones."""
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -9,7 +9,7 @@ from tools.train_text import NAME
 
 
 def test_the_checkpoints_of_pictures_see_what_is_drawn() -> None:
-    """On scenes that no checkpoint was trained on and no model card was measured on."""
+    """The scenes are new: no checkpoint was trained on them, and no model card was measured on them."""
     fresh = evaluate_shapes.fresh_scenes(TEST_SEED, 40)
     assert evaluate_shapes.top1_accuracy(CHECKPOINTS / "shapes-vit", fresh) >= 0.95
     assert evaluate_shapes.mean_iou(CHECKPOINTS / "shapes-segformer", fresh) >= 0.90

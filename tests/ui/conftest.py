@@ -1,4 +1,4 @@
-"""A page, and the folder of stored runs for the pages of these tests: one for each file of tests."""
+"""Fixtures for the tests of the page: a page, and a folder of stored runs for each file of tests."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def data_folder(tmp_path_factory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def page(data_folder: None) -> Page:
-    """Its runs take no time."""
+    """Returns a page with a fake runner, whose runs take no time."""
     return Page(answering(ok_result()))
 
 

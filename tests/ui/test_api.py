@@ -1,4 +1,4 @@
-"""The API over HTTP, and as MCP tools to an MCP client. A fake runner stands for the models."""
+"""Tests of the API over HTTP, and as MCP tools with an MCP client. A fake runner replaces the models."""
 
 import ast
 import asyncio

@@ -1,4 +1,4 @@
-"""The page as a whole: what its process imports, what it serves, how its server is set."""
+"""Tests of the page as a whole: what its process imports, what it serves, and its server's settings."""
 
 import contextlib
 import dataclasses
@@ -44,7 +44,7 @@ def test_the_page_imports_neither_torch_nor_transformers() -> None:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory) -> Iterator[str]:
-    """The page of an app that was started from another folder."""
+    """Yields the address of an app that was started from another folder."""
     with contextlib.chdir(tmp_path_factory.mktemp("elsewhere")):
         page = Page(answering(ok_result()))
         with serving(page) as address:
@@ -83,7 +83,7 @@ def test_few_parts_of_the_page_are_own_html() -> None:
 
 
 def test_no_media_rule_names_the_root() -> None:
-    """gradio puts `.contain` in front of it, so that it matches nothing."""
+    """gradio puts `.contain` before `:root` in media rules, so that such a rule would match nothing."""
     assert not re.search(r"html|:root", "".join(re.findall(r"@media[^{]*\{((?:[^{}]*\{[^{}]*\})*)", CSS)))
 
 

@@ -1,4 +1,4 @@
-"""The server's process: its start, its streams and its end."""
+"""Tests of the server's process: its start, its streams, its memory and its end."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ class Runner(FakeRunner):
 server.Runner = Runner
 server.serve(False)
 """
-"""The real server, with a fake runner."""
+"""Code that starts the real server with a fake runner."""
 
 
 @contextlib.contextmanager
@@ -66,7 +66,7 @@ def app(folder: Path, shell: str = "", name: str = "127.0.0.1") -> Iterator[tupl
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, str, Path]]:
-    """A server that was started without standard streams, its address and its folder."""
+    """Yields a server that was started without standard streams, its address and its folder."""
     folder = tmp_path_factory.mktemp("server")
     with app(folder, f'exec "{sys.executable}" -c "$0" 0<&- 1>&- 2>&-') as (child, address):
         yield child, address, folder
@@ -90,7 +90,7 @@ MEMORY = 50_000_000
 
 
 def test_no_archive_behind_an_address_is_unpacked(started: Any) -> None:
-    """Of zeros: 600 kB become 600 MB."""
+    """The archive holds zeros: 600 kB would become 600 MB."""
     child, address, _ = started
     with socket.create_server(("127.0.0.1", 0)) as bomb:
         image = {"path": f"http://127.0.0.1:{bomb.getsockname()[1]}/a.png", "meta": {"_type": "gradio.FileData"}}

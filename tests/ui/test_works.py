@@ -1,4 +1,4 @@
-"""What visitors have started, and its queue. A fake runner stands for the models."""
+"""Tests of the runs, searches and sweeps that visitors start, and of their queue, with a fake runner."""
 
 import contextlib
 import itertools
@@ -133,7 +133,7 @@ def test_an_early_answer_does_not_wait_for_the_next_update(monkeypatch) -> None:
 
 
 def test_only_the_newest_pages_follow_a_run() -> None:
-    """Each holds a connection, and a browser has six to a server for all its tabs."""
+    """Each page that follows holds a connection, and a browser has only six to a server."""
     going: Any = SimpleNamespace(pages=[], watch=lambda: itertools.repeat("news"))
     pages = [follow_work(going) for _ in range(MOST_FOLLOWING + 2)]
     assert [next(page, "let go") for page in pages] == ["news"] * len(pages)

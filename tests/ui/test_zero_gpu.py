@@ -1,4 +1,4 @@
-"""The app under ZeroGPU's environment variables, with the real package `spaces` and no GPU.
+"""Tests of the app under ZeroGPU's environment variables, with the real package `spaces` and no GPU.
 
 A stub stands for the Hub's service. A Space is stopped that does not report a decorated function when gradio launches:
 `spaces/zero/__init__.py`.

@@ -1,4 +1,4 @@
-"""A user's own model: what its function may return, what is refused, and a whole run of one."""
+"""Tests of a user's own model: what its function may return, what is refused, and a whole run."""
 
 import copy
 import importlib
@@ -321,7 +321,7 @@ def test_the_threads_that_a_model_sets_itself_are_told(file: Path, quick: None) 
 
 
 def test_a_first_call_writes_only_to_inputs_that_calls_change(file: Path, quick: None) -> None:
-    """Torch refuses to write to an expanded tensor, such as this mask."""
+    """The model's mask is an expanded tensor, to which torch refuses to write."""
     spec = catalog.own_model_spec(f"{file}:masked", device="cpu")
     assert first_call.measure_first_call(spec, None, None)[0].first_call_seconds > 0
 

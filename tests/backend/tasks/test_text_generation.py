@@ -1,4 +1,4 @@
-"""Text generation with tiny models: decoding over the shared static cache, its parity, and what is refused."""
+"""Tests of text generation with tiny models: decoding with the static cache, comparison of outputs, refusals."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ TOKENS = 9
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """A folder with a checkpoint of each kind."""
+    """Returns a folder with a tiny checkpoint of each kind in `tiny_text.CONFIGS`."""
     folder = tmp_path_factory.mktemp("text")
     for kind in tiny_text.CONFIGS:
         tiny_text.write(folder / kind, kind)
@@ -48,7 +48,10 @@ def load(folder: Path, **options: Any) -> TextWorkload:
 
 
 def without_cache(model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the answer's tokens and their logits, of one row. Each is from a call over the whole text so far."""
+    """Returns the tokens of the first row's answer and their logits.
+
+    Each token is from a call over the whole text so far.
+    """
     text, rows = ids, []
     for _ in range(TOKENS):
         rows.append(model(input_ids=text, use_cache=False).logits[0, -1])
@@ -88,7 +91,7 @@ def test_after_the_last_token_the_cache_is_rewound_to_the_prompt(folder: Path) -
 
 
 def test_the_static_cache_keeps_its_addresses(folder: Path) -> None:
-    """A CUDA graph reads and writes the addresses that it was recorded with."""
+    """A CUDA graph uses the addresses with which it was recorded, so the cache's tensors may not move."""
     workload = load(folder / "llama", batch_size=2)
     layer = workload.decoding.cache.layers[0]
     before = layer.keys.data_ptr(), layer.cumulative_length.data_ptr()
@@ -97,7 +100,10 @@ def test_the_static_cache_keeps_its_addresses(folder: Path) -> None:
 
 
 def test_prompt_and_step_are_one_graph_each_of_tensors_alone(folder: Path) -> None:
-    """A sliding window that counts its tokens in a Python number would record a CUDA graph for each number."""
+    """Prompt and step each compile to one graph.
+
+    A Python number among its inputs would cost a CUDA graph for each number.
+    """
     workload = load(folder / "mistral")
     graphs: list[list[type]] = []
 
@@ -121,7 +127,7 @@ def test_logits_are_those_over_the_tokens_that_eager_chose(folder: Path) -> None
     token = (eager["tokens"][3] + 1) % 100
 
     def preferring(**batch: Any) -> Any:
-        """Prefers `token` at one place of each answer."""
+        """Calls the model, but makes `token` the likeliest at one place of each answer."""
         outputs = workload.model(**batch)
         if workload.decoding.step == 3:
             outputs.logits[:, -1, token] = outputs.logits.max() + 1e-3
@@ -183,7 +189,7 @@ def test_pieces_are_the_parts_of_the_whole_text(tokenizer: Any, tokens: list[str
 
 
 def test_a_byte_that_spoils_the_text_before_it_is_replaced_alone() -> None:
-    """The second byte changes the decoded text of the first one, and `DecodeStream` of tokenizers raises."""
+    """The second of three tokens is an invalid byte, which would change the decoded text of the first one."""
     tokenizer, _ = tiny_text.byte_fallback()
     ids = [tokenizer.token_to_id(token) for token in ("<0x62>", "<0xCA>", "w")]
     assert as_text(tokenizer, ids).pieces == ("b", "", "\ufffdw")

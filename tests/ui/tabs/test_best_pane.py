@@ -1,4 +1,4 @@
-"""The search for the best way on the page, without a browser. A fake runner stands for the models."""
+"""Tests of the search for the best way on the page, without a browser and with a fake runner."""
 
 import dataclasses
 from typing import Any
@@ -37,21 +37,21 @@ def page_of(answer: Any = measured, seconds: float = 0.0) -> tuple[Page, FakeRun
 
 
 def press_search(page: Page, minutes: Any = 3, formats: bool = False, **changes: Any) -> Any:
-    """What a press of the button sends at first, from the form with these fields changed."""
+    """Presses the button of the search, with fields of the form changed. Returns the first updates."""
     values = field_values(page, **changes).values()
     search = handler(page, of=(page.run_tab.form.best, "click"), changes=page.best_pane.work_shown)
     return search(ME, minutes, formats, *values)
 
 
 def search(page: Page) -> dict[Any, Any]:
-    """What the page shows at the end of a search, with the search."""
+    """Makes a search on the page. Returns the updates at its end."""
     begun = press_search(page)
     *_, last = followed(page, page.best_pane, begun)
     return begun | last
 
 
 def arrive(page: Page, **query: str) -> dict[Any, Any]:
-    """What a page gets of this visitor's search when a link with this query opens it."""
+    """Returns the updates of a page that this visitor opens with this query, after a search."""
     arrive = handler(page, takes=page.run_tab.visitor, only=page.best_pane.arriving)
     return arrive(ME, request=from_browser("a new page", **query))
 
@@ -75,7 +75,7 @@ def test_a_search_fills_its_table_up_to_charts_with_code() -> None:
 
 
 def test_headline_and_row_are_of_one_table() -> None:
-    """The page draws the rows after each run, but the headline every second, perhaps between the two."""
+    """The page updates the rows after each run, but the headline more often. Both must be of the same table."""
     page, _ = page_of()
     going = search(page)[page.best_pane.work_shown]
     head, fresh = best_pane.head(going), dataclasses.replace(going.table.winner.result, id="newer")

@@ -1,4 +1,4 @@
-"""Runs side by side: which compiled model is the fastest, and by how much."""
+"""Tests of the comparison of stored runs: which compiled model is the fastest, and by how much."""
 
 import dataclasses
 from typing import Any
@@ -33,7 +33,7 @@ def cells_of(runs: list[RunResult]) -> list[list[str]]:
     ids=["within", "beyond", "three pairs"],
 )
 def test_a_winner_is_ahead_by_more_than_the_noise(times: list[float], sentence: str) -> None:
-    """The noise is 7.9 % of a quotient of two runs. Bonferroni's correction makes it 9.7 % for three pairs."""
+    """The error of a quotient of two runs is 7.9 %. Bonferroni's correction makes it 9.7 % for three pairs."""
     runs = [run(str(place), time, threads=place) for place, time in enumerate(times, 1)]
     spread = Spread("assumed", 0.025, 10.0)
     assert sentence in compare.conclusion([Report(dataclasses.replace(result, spread=spread)) for result in runs])
@@ -48,7 +48,7 @@ def test_each_run_is_compared_with_the_fastest() -> None:
 
 
 def test_runs_with_the_same_eager_are_compared_by_their_speed_ups() -> None:
-    """The machine was twice as slow in the second run: its latency is longer, but its way to compile is faster."""
+    """The machine was twice as slow in the second run. Its latency is longer, but its speed-up over eager is larger."""
     slow = {"eager": measurement(0.004), "control_times": measurement(0.004)}
     frozen = dataclasses.replace(run("b", 0.0014, freezing=True), **slow)
     assert "B is 1.43 times as fast as A." in compare.conclusion([Report(run("a", 0.001)), Report(frozen)])
@@ -57,7 +57,8 @@ def test_runs_with_the_same_eager_are_compared_by_their_speed_ups() -> None:
 
 
 def test_runs_with_taken_cores_are_judged_once() -> None:
-    """3.0 times as fast as the other, in both runs beside a busy program: the factor 1.75 leaves a gain of 1.7."""
+    """One is 3.0 times as fast as the other. Cores were taken in both runs: the factor 1.75 counts once, and leaves
+    1.7."""
     busy = (HostSample(0.5, 0.9, None, 0.1), HostSample(1.0, 0.9, None, 0.1))
     pair = [dataclasses.replace(run(name, time), machine_states=busy) for name, time in (("a", 0.0015), ("b", 0.0005))]
     assert [result.speedup.verdict for result in pair] == ["unsure", "faster"]

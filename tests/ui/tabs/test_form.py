@@ -1,4 +1,4 @@
-"""The form: its first values, the picture that follows the model, its notes, and how its values become a spec."""
+"""Tests of the form: first values, the picture that follows the model, notes, and how values become a spec."""
 
 import dataclasses
 from pathlib import Path

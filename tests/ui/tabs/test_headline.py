@@ -1,4 +1,4 @@
-"""The verdict, its ruler, a run that goes on and the card of a failure: HTML that escapes any text from outside."""
+"""Tests of the HTML at the top of the result pane: verdict, scale, progress, failure, and escaping."""
 
 import dataclasses
 import re
@@ -77,7 +77,7 @@ def test_each_bundled_model_and_preset_has_a_recorded_run_that_can_stand_for_ano
 
 
 def span(html: str, kind: str) -> tuple[float, float]:
-    """Where the first element of this class begins, and where it ends, in per cent."""
+    """Returns where the first element of this class begins and ends, in per cent of the scale."""
     left, width = re.findall(rf'class="{kind}" style="left:([\d.]+)%;width:([\d.]+)%', html)[0]
     return float(left), float(left) + float(width)
 

@@ -1,4 +1,4 @@
-"""The tab of stored runs without a browser: what its handlers put into its components."""
+"""Tests of the tab History without a browser: what its handlers put into its components."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Links to the page: stored runs, settings that fill the form, and links that are refused."""
+"""Tests of links to the page: to stored runs, with settings that fill the form, and refused ones."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tab of published tables without a browser."""
+"""Tests of the tab Published without a browser."""
 
 import csv
 import json

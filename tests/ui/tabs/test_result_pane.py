@@ -1,4 +1,4 @@
-"""What the result pane shows and offers beside the verdict: predictions, folds, code, files, one more process."""
+"""Tests of the result pane below the verdict: predictions, details, code, files, and the button Repeat."""
 
 import dataclasses
 import json
@@ -50,7 +50,7 @@ def file_of(page: Page, updates: dict[Any, Any], name: str = "trace") -> dict[st
 
 
 def of(page: Page, result: RunResult) -> dict[Any, Any]:
-    """The updates that show a result."""
+    """Returns the updates that show a result in the pane."""
     return page.run_tab.pane.result(Report(result), NO_FILES, plays=True, again=True)
 
 
@@ -139,14 +139,14 @@ def of_picture(picture: Path = SCENE, **changes: Any) -> RunResult:
 
 
 def press(page: Page, id: Any, in_form: Any = None) -> list[dict[Any, Any]]:
-    """What a press of Repeat sends to the page of a visitor who sees the run with this id."""
+    """Presses Repeat for the run with this id. Returns the updates that the visitor's page gets."""
     tab = page.run_tab
     begun = handler(page, changes=tab.work_shown, of=(tab.pane.repeat, "click"))(visitor("one"), id, in_form)
     return list(followed(page, tab, begun))
 
 
 def of_this_machine() -> FakeRunner:
-    """Each process has an id of its own."""
+    """Returns a fake runner for this machine, which gives each process's result an id of its own."""
     return FakeRunner(lambda spec, image: of_picture(id=uuid.uuid4().hex, spec=spec), machine=MACHINE)
 
 
@@ -235,7 +235,7 @@ def outputs(page: Page) -> Outputs:
 
 
 def visible(outputs: Outputs, result: RunResult) -> dict[Any, dict[str, Any]]:
-    """The updates of the components that show a prediction."""
+    """Returns the updates of those components that show a prediction of the result."""
     updates = outputs.show(Report(result))
     assert set(updates) == {outputs.column, *outputs.components}
     return {component: updates[component] for component in outputs.components[1:] if updates[component]["visible"]}

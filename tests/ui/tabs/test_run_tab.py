@@ -1,4 +1,4 @@
-"""The Run tab without a browser: what its events send. A fake runner stands for the models."""
+"""Tests of the tab Run without a browser and with a fake runner: the updates that its events send."""
 
 import dataclasses
 import threading
@@ -82,7 +82,7 @@ def test_the_browser_that_draws_the_page_makes_no_estimate_longer(history: Histo
 
 
 def choose(page: Page, checkpoint: str, task: str, has_run: bool = False) -> Any:
-    """What a change of the checkpoint sends."""
+    """Returns the updates after a change of the checkpoint."""
     changed = page.run_tab.form.inputs["checkpoint"], "change"
     return handler(page, changes=page.run_tab.pane.top, of=changed)(checkpoint, task, has_run)
 
@@ -196,7 +196,7 @@ def test_a_run_that_ended_unseen_is_shown_once() -> None:
 
 @pytest.fixture
 def answered(history: History) -> Page:
-    """Its history has an answer of the form's first settings. Its runs last a minute."""
+    """Returns a page with a stored answer for the form's first settings. New runs take a minute."""
     history.append(ok_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu"), elapsed_seconds=1.0))
     return Page(answering(full_result(), seconds=60), history=history)
 

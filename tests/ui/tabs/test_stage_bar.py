@@ -1,4 +1,4 @@
-"""Stage mode without a browser: the presets of its keys, and the pre-flight; a fake runner stands for the models."""
+"""Tests of stage mode without a browser and with a fake runner: the runs of its keys, and the pre-flight."""
 
 import dataclasses
 import re
@@ -55,7 +55,7 @@ def test_each_preset_is_run_once_with_its_picture(quick) -> None:
 
 
 def test_an_answer_that_cannot_stand_for_another_run_is_not_ready(quick) -> None:
-    """The key S would not show it."""
+    """Key S, which shows a stored answer in place of a run, would not show such an answer."""
     busy = (HostSample(at_seconds=0.0, foreign_cpu=0.5, free_cores=1.0),)
     page = Page(FakeRunner(lambda spec, _: full_result(spec=spec, machine_states=busy)))
     screen = page.stage_bar

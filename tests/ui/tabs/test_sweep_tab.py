@@ -1,4 +1,4 @@
-"""The tab of sweeps without a browser: its handlers and components. A fake runner stands for the models."""
+"""Tests of the tab Sweep without a browser and with a fake runner: its handlers and components."""
 
 import csv
 from collections.abc import Iterator
@@ -159,7 +159,7 @@ def test_a_bad_grid_is_refused(sizes: list[str], words: str, monkeypatch) -> Non
 
 
 def test_what_start_would_fill_is_shown_before(history: History) -> None:
-    """Unless the page shows a sweep, whose cells stay."""
+    """If the page shows a sweep already, the cells of this sweep stay."""
     history.append(ok_result(spec=catalog.make_spec("shapes-vit", device="cpu"), image=info_of(PICTURE)))
     page = Page(FakeRunner(lambda *_: ok_result()), history=history)
     tab = page.sweep_tab

@@ -1,4 +1,4 @@
-"""Forged calls of every event: each is refused with a sentence, and leaves at most one line in the log."""
+"""Tests with forged calls of every event: each gets a sentence, and leaves at most one line in the log."""
 
 import json
 import logging
@@ -21,7 +21,7 @@ NUMBERS: list[Any] = [0, -1, 1, 1.5, 2**70, 1e308, float("nan"), float("inf"), T
 
 
 def anything(dice: random.Random, depth: int = 0) -> Any:
-    """A value of JSON, or of what Python takes for it."""
+    """Returns a random JSON value, or one that only Python's JSON reader accepts, such as NaN."""
     kind = dice.randrange(6 if depth < 3 else 2)
     if kind < 2:
         return dice.choice(TEXTS if kind else NUMBERS)
@@ -34,7 +34,7 @@ def anything(dice: random.Random, depth: int = 0) -> Any:
 
 
 def forged(dice: random.Random, page: Page, session: str) -> tuple[str, dict[str, Any]]:
-    """A route, and a body for it that no page sends: of an event, or of a call of the API."""
+    """Returns a route, and for it a body that no page sends: of an event, or of a call of the API."""
     events = list(page.fns.values())
     event = dice.choice(events)
     route = dice.choice(["queue/join"] * 4 + ["run/predict"] * 4 + ["call", "call/v2", "cancel", "reset"])

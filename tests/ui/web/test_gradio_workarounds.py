@@ -1,4 +1,4 @@
-"""Each work-around for gradio is still needed, and still works."""
+"""Tests that each work-around for a fault of gradio is still needed, and still works."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ def test_the_queue_polls_seldom(monkeypatch) -> None:
 
 
 class CountingPage:
-    """A page whose only endpoint counts until `enough`; session "a" has called it."""
+    """A page with one endpoint, which counts until `enough` is set. Session "a" has called it."""
 
     def __init__(self, blocks: type[gr.Blocks]) -> None:
         self.enough = threading.Event()
@@ -187,7 +187,7 @@ def test_the_state_of_a_call_over_http_goes_with_its_end() -> None:
 
 
 def test_no_connection_of_a_tab_stays_open() -> None:
-    """A browser has six connections to a server."""
+    """A browser has only six connections to a server, for all its tabs."""
     with gr.Blocks(analytics_enabled=False) as plain:
         gr.State()
     assert plain.get_config_file()["connect_heartbeat"] is True  # still needed
@@ -207,7 +207,7 @@ def test_no_part_counts_the_seconds_of_its_event() -> None:
 
 
 def test_nothing_is_fetched_from_an_address(monkeypatch) -> None:
-    """Neither by a route nor for a picture, nor is anybody asked where the address leads."""
+    """gradio fetches no address, neither by a route nor for a picture, and does not look one up."""
 
     def look_up(*_: Any, **__: Any) -> Any:
         raise AssertionError("a name was looked up")

@@ -1,4 +1,4 @@
-"""What anybody may ask of this server, met at the guard itself."""
+"""Tests of the guard, which decides what anybody may ask of the server."""
 
 import json
 from collections.abc import Iterator

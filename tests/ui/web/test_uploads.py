@@ -1,4 +1,4 @@
-"""What an upload may bring, and what stays of it."""
+"""Tests of what an upload may contain, and what stays of it."""
 
 import os
 import socket
