@@ -32,7 +32,7 @@ from demo.sweep.grid import PICTURE
 
 MAX_SECONDS, MAX_APART, STARTS = 90.0, 0.05, 3
 LADDERS = ("default", "layers", "package")
-"""Ways whose first answer in the next process is compared with a stopwatch."""
+"""Ways to run a model for which the time to a process's first output is checked with a stopwatch."""
 
 
 def search(spec: RunSpec) -> tuple[BestTable, list[tuple[Way, bool]], float]:

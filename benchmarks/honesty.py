@@ -42,7 +42,8 @@ SPEC = catalog.make_spec("shapes-vit")
 WAYS = 8
 """Number of ways to run a model in a simulated search, besides eager."""
 AFTER_A_SWITCH, AFTER_A_SLOW_SWITCH = (1.13, 1.04), (1.01,)
-"""Factors of the first calls after a switch of variant; the second tuple for calls of `timing.SLOW_SECONDS` or more."""
+"""How many times longer the first calls take after a switch between eager and compiled. The second tuple is for calls
+of `timing.SLOW_SECONDS` or more."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def wrong(verdict: stats.Verdict, truth: float) -> bool:
 
 
 def search(ways: Sequence[tuple[float, Speedup]]) -> tuple[bool, float, bool]:
-    """Ranks runs of several ways as a search does. `ways`: for each run its true speed-up and the measured one.
+    """Ranks runs as a search does. `ways`: (true speed-up, measured speed-up) of each way to run the model.
 
     Returns whether all intervals cover the true speed-ups, the share of pairs whose measured order is wrong, and
     whether another way than eager won.

@@ -51,7 +51,7 @@ class Server:
     pid: int
     folder: Path
     body: bytes
-    """What to post for a run of the default checkpoint."""
+    """Body of the HTTP request that asks for a run of the default checkpoint."""
 
     @property
     def history(self) -> History:

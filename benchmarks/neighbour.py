@@ -18,7 +18,7 @@ while os.getppid() == parent:
 
 @contextlib.contextmanager
 def busy_neighbours(count: int = 1, rest_seconds: float = 0.5) -> Iterator[None]:
-    """Keeps `count` processes running during a `with` block. Each in turn computes for 0.5 s and then sleeps.
+    """Keeps `count` processes running during a `with` block. Each computes for 0.5 s, then sleeps, and so on.
 
     `rest_seconds`: how long it sleeps.
     """

@@ -100,7 +100,7 @@ def places() -> list[Place]:
 
 
 def remaining(kept: Iterable[Kept]) -> list[Place]:
-    """Returns the settings still to run, round by round. A setting is listed once for each run that it lacks."""
+    """Returns the settings still to run, round by round. One that lacks several runs is listed several times."""
     runs_by_place = Counter(entry.place for entry in kept)
     counts = {OURS: RUNS, GUIDE: GUIDE_RUNS}
     return [
@@ -130,7 +130,7 @@ def keep(path: Path, entry: Kept) -> None:
 def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: Path) -> None:
     """Makes the runs in `todo`, and adds each to the file `path` and to `kept`.
 
-    The histories with which the runs are pooled are made in `folder`. They begin with the runs in `kept`.
+    `folder` gets the files of stored runs with which new runs are pooled. They first have the runs in `kept`.
     """
     histories = {
         (condition, protocol): History(folder / f"{number}-{protocol}.sqlite3")

@@ -40,7 +40,7 @@ HEADER = ["checkpoint", "way", "first call, from nothing", "first call, next pro
 
 
 def cells(stored: Sequence[RunResult], machine: HostInfo, fresh: bool) -> dict[tuple[str, str], GridRun]:
-    """Returns the runs to make or stored already, by (checkpoint, way). `fresh`: whether to use no stored results."""
+    """Returns the runs of the benchmark, by (checkpoint, way to compile). `fresh`: whether to use no stored results."""
     bundled = tuple(checkpoint.id for checkpoint in catalog.BUNDLED_VISION)
     places = [(checkpoint, way) for checkpoint in (*bundled, *FULL_SIZE) for way in WAYS]
     specs = [

@@ -58,9 +58,9 @@ class PaysAfter:
     """
 
     cold: BreakEven | None
-    """After a start from nothing, with an empty compile cache."""
+    """For a process that starts with an empty compile cache."""
     warm: BreakEven | None
-    """After a start with a kept compile cache."""
+    """For a process that starts with a filled compile cache."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,7 +81,7 @@ class Answer:
         return PaysAfter(paid.get("cold"), paid.get("warm"))
 
     def whole_work(self, calls: int) -> dict[str, WholeWork]:
-        """Returns the time of a process with `calls` calls, by its start: 'cold' (from nothing), 'warm' (a kept cache).
+        """Returns the time of a process with `calls` calls, by its compile cache: 'cold' (empty), 'warm' (filled).
 
         Each entry has `eager_seconds`, `compiled`, `saved` and `speedup`, with 95 % intervals. Returns {} if none of
         these can be relied on. For a text model, `calls` is a number of tokens. Raises BadInput for a number below 1 or

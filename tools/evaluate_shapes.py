@@ -34,7 +34,8 @@ class Detection:
     recall: float
     """Share of shapes that a box of the same label finds. A box finds one shape at most."""
     false_boxes_per_image: float
-    """Boxes over the score threshold that find no shape; a second box on one shape is false."""
+    """Mean number of false boxes in a picture: their score is over the threshold, but they match no shape, or one that
+    a box with a higher score has matched."""
 
 
 @dataclass(frozen=True)

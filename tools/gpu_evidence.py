@@ -82,13 +82,13 @@ LONGEST = ("facebook/mask2former", "facebook/maskformer", "facebook/detr-resnet-
 """Beginnings of the checkpoints that compile longest, the longest first."""
 MINUTES = 8.5
 TABLES_SECONDS = 20.0
-"""How many seconds of `MINUTES` are kept for ending the processes, writing the tables and packing the cache."""
+"""Seconds at the end of `MINUTES` for ending the processes, writing the tables and packing the compile cache."""
 FIRST_TESTS = ("test_out_of_memory", "test_a_text_model", "test_a_compile")
 """Beginnings of the names of those functions of tests/gpu that no GPU has run yet. They are called first."""
 GPU_ONLY = ("formats", "autotune")
 """Steps that the quick mode leaves out."""
 MIN_WAVE_SECONDS = 30.0
-"""If less time is left to compile, no further groups are started: none would be ready for its timing."""
+"""If fewer seconds are left to compile, no further groups of runs are started: none would be ready to be timed."""
 
 
 class TimeUp(BaseException):

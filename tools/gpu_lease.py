@@ -22,9 +22,10 @@ from pathlib import Path
 from tools.gpu_evidence import REPEATED, ROOT
 
 CALL_SECONDS = {1: 550.0, 2: 240.0}
-"""Limits of the two calls. With the start of a machine, one to two minutes, both fit into a quarter of an hour."""
+"""Seconds that each of the two calls of the script may take. With the start of a machine, one to two minutes, both fit
+into a quarter of an hour."""
 LEAST_SECONDS = 20.0
-"""A step begins only if at least this much of its call is left."""
+"""A step begins only if at least so many seconds of its call of the script are left."""
 END_SECONDS = 15.0
 """How long a stopped step may write its tables before it is killed."""
 BEIT = "microsoft/beit-base-patch16-224-pt22k-ft22k"
@@ -34,7 +35,7 @@ BEIT = "microsoft/beit-base-patch16-224-pt22k-ft22k"
 class Step:
     name: str
     seconds: float
-    """Limit of the step."""
+    """Seconds after which the step is stopped."""
     module: str
     arguments: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)

@@ -50,7 +50,7 @@ def _lock(folder: str) -> FileLock:
 
 @contextlib.contextmanager
 def turns(device: torch.device) -> Iterator[None]:
-    """During the `with` block, lets the GPU work of a compile wait while another process uses the GPU.
+    """During the `with` block, GPU work of a compile waits while another of these processes uses the GPU.
 
     On a CPU it does nothing.
     """

@@ -48,7 +48,8 @@ class Effects:
     state: tuple[str, ...] = ()
     """Names of the tensors and numbers of its modules that the call changes: ('norm.running_mean', 'count')."""
     undone: bool = False
-    """Whether changes are undone before each further call. Changed Python numbers are not, if nothing else changed."""
+    """Whether changes are undone before each further call. False if there are none, or only changes of Python
+    numbers."""
     copies: bool = False
     """Whether all outputs are copies of weights, or of tensors that the model kept from an earlier call."""
     drew: bool = False

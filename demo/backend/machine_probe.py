@@ -40,7 +40,8 @@ PACKAGE_HEADERS = ("cuda.h", "crt/host_defines.h", "nv/target")
 BLACKWELL = (10, 0)
 """Least compute capability of the GPUs for which torch's build for CUDA 12.6 has no code."""
 CUDA_12_WHEELS = ("cuda_runtime", "cuda_nvcc", "cuda_cccl")
-"""Folders of `nvidia` into which the wheels of CUDA 12 install the headers; those of CUDA 13 share one, `cu13`."""
+"""Folders in site-packages/nvidia into which the wheels of CUDA 12 install headers. Those of CUDA 13 share one,
+`cu13`."""
 EXTENSION = """
 #include <Python.h>
 #include <omp.h>

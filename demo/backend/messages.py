@@ -22,7 +22,7 @@ LASTING = (
     *("eager_seconds", "compiled_seconds", "eager_line", "compiled_line"),
     *("first_seconds", "compile_steps", "graphs", "breaks", "speedup"),
 )
-"""Fields of Progress that later messages repeat with their last values, so that the page keeps showing them."""
+"""Fields of Progress whose last values later messages repeat, so that the page keeps showing them."""
 BEND = 0.05
 """A line of the chart of calls over time gets a new part if an estimate of a call's time differs by more than this
 share from the last one."""
@@ -35,7 +35,7 @@ class WorkerJob:
     """What the worker has to run: one line of JSON on its standard input."""
 
     spec: RunSpec
-    """Its device is "cpu" or "cuda": the app has put one of them in place of "auto"."""
+    """The settings of the run. The device is "cpu" or "cuda", never "auto"."""
     input_file: str | None = None
     """Path of the picture; None if the run has none."""
     id: str = ""

@@ -134,7 +134,8 @@ class Observer:
     def _host_taken(self) -> float | None:
         """Returns the share of the time since the last reading, 0 to 1, in which others kept the main thread waiting.
 
-        None on a CPU, if not known, or if the last reading is less than `MIN_SECONDS` old: it then stays the last one.
+        None on a CPU, or if not known. None, too, if the last reading is less than `MIN_SECONDS` old: the next call
+        then measures since the same reading.
         """
         before, reading = self._host, host_reading()
         if before is None or reading is None or reading.at - before.at < MIN_SECONDS:

@@ -46,7 +46,7 @@ MUCH_MEMORY = 16_000_000
 
 
 class Run(RunState):
-    """One run of one job. Call `execute` once."""
+    """Does one job: a run, from loading the model to comparing the outputs. Call `execute` once."""
 
     def execute(self) -> RunResult:
         """Runs all steps and returns the result, also of a failed run. Raises BadInput for a job that cannot be run."""

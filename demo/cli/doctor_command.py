@@ -19,7 +19,7 @@ from .common import FAILED, OK, PROBE, Commands, json_text
 from .terminal import hanging
 
 HINDER = {"Invalid log settings": "TORCH_LOGS", "Warning: ": "PYTHONWARNINGS", "docstring": "PYTHONOPTIMIZE"}
-"""Words in the error of a process that does not start, and the environment variable that is then the cause."""
+"""{words in the error of a process that does not start: the environment variable that causes this error}"""
 
 
 def add_to(commands: Commands) -> None:

@@ -104,7 +104,7 @@ def replay_in_process(spec: RunSpec, image: Path, sizes: tuple[InputSize, ...], 
 
 
 def cheapest(replays: list[Replay]) -> list[str]:
-    """Returns the strategies that cost the least: the one with the least total time, then all within 10 % of it.
+    """Returns the fastest strategies: the one with the least total time, then all within 10 % of it.
 
     Returns [] if every replay failed.
     """

@@ -65,10 +65,10 @@ Measured on a machine with two cores, with 18 degrees of freedom each (`benchmar
 Nobody knows whether other programs will be busy at a later start, so the assumed spreads are wider than those of the
 quiet machine."""
 ON_GPU = Spread("within one process", 0.025, 5.0)
-"""The spread to assume on a GPU if several processes are pooled. It is that of CPUs, with half of the degrees of
-freedom, because no run was repeated on a GPU."""
+"""The spread of speed-ups to assume on a GPU if several processes are pooled. It is that of CPUs, with half of the
+degrees of freedom, because no run was repeated on a GPU."""
 HOST_BOUND = Spread("within one process", 0.25, 1.0)
-"""The spread to assume on a GPU if several processes are pooled and the GPU waits in eager calls for the host.
+"""The spread of speed-ups to assume on a GPU if several processes are pooled, and eager calls wait for the host.
 
 On an H200 each of three models was timed in two processes (`assets/measured/h200.csv`). An eager call took 3.99 and
 7.07 ms, 4.92 and 6.09 ms, 7.78 and 8.56 ms. The root mean square of the logarithms of the three ratios, divided by the

@@ -249,7 +249,7 @@ class RunSpec:
     """'auto', 'on' and 'off' become the values None, True and False of torch.compile's argument `dynamic`."""
     prompt: str = option("passage", "", "For text generation: the text that the model goes on from.")
     tokens: int = number(64, 2, 4096, "For text generation: tokens to generate.", label="Tokens to generate")
-    """At least two: reading the prompt gives the first token, and only the steps to further tokens are timed."""
+    """At least two: reading the prompt gives the first token, and the timed steps give the others."""
 
     def __post_init__(self) -> None:
         if self.task != OWN_MODEL:

@@ -20,7 +20,7 @@ from .result import RunResult
 ROUGH, SOLID = 0.20, 0.05
 """Half-widths of the 95 % interval, relative to the speed-up. Above 20 % it is rough; up to 5 % it may be solid."""
 PROCESSES = 3
-"""Fewest processes over which a solid speed-up is pooled."""
+"""A speed-up can be solid only if it is pooled over at least this many processes."""
 
 
 @dataclass(frozen=True)

@@ -406,7 +406,8 @@ FOLDS = {
     "Why: every call, what was compiled, the machine": (caveats, calls, why, compilation, outputs, machine, guide),
     "Cost: the first call, a whole request": (costs, memory, request),
 }
-"""The title of each fold, and the functions that make its sections, from top to bottom."""
+"""{title of a fold (a part of the page that opens with a click): functions that make its sections, from top to
+bottom}"""
 
 
 def tree(report: Report) -> dict[str, list[Section]]:

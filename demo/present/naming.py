@@ -35,7 +35,8 @@ WORKER_WORDS = {
     "build": "generating and compiling code (AOTInductor)",
     "load": "loading the package",
 }
-"""The texts for codes: what the process that runs torch is doing and, from 'dynamo' on, the parts of a first call."""
+"""{code that a worker process sends: text for the user}. Codes say what it does; from 'dynamo' on, parts of a first
+call."""
 
 
 def short(checkpoint: str) -> str:

@@ -102,7 +102,7 @@ OVERSAMPLE = 2
 
 
 def race_at_rest(report: Report) -> bytes:
-    """Returns a PNG with a result's verdict and its race, fully drawn. Raises BadInput for a result without a race."""
+    """Returns a PNG with a result's verdict and its race (chart of calls over time). Raises BadInput without a race."""
     lines = report.race
     if not lines:
         raise BadInput(race.NO_RACE)

@@ -30,7 +30,7 @@ class Size(NamedTuple):
     row: int
     """Height of a row of text below the plot."""
     line: int
-    """Height of a second line of such text."""
+    """Height of the second line of a text below the plot."""
     letter: float
     """Mean width of a letter, to estimate if a text fits into a line: SVG does not wrap text."""
 
@@ -43,7 +43,8 @@ SIZES = {
 """The sizes for a page, for a phone, and for stage mode, which has a wide, low picture with larger letters."""
 LEFT, TOP = 2, 26
 BEYOND_CROSSING, BEYOND_COMPILE = 1.5, 4.0
-"""The time axis ends at 1.5 times the last crossing or 4 times the longest first call, whichever is later."""
+"""The time axis ends at 1.5 times the time of the last crossing of lines, or at 4 times that of the longest first call,
+whichever is later."""
 LIVE_HORIZONS = (5, 10, 20, 40, 60, 120, 300, 600, 1800, 3600)
 """Possible ends of the time axis of a run in progress, in seconds."""
 _STYLE = f"""<style>

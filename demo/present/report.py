@@ -373,7 +373,7 @@ class Report:
 
     @cached_property
     def start_times(self) -> str:
-        """The times of first calls: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' for a void run."""
+        """The times of first calls: 'A start takes 28 s from nothing, 1.2 s with a kept cache'; '' if recompiled."""
         if self.kind in (None, "void") or not self.starts:
             return ""
         times = f"A start takes {', '.join(f'{fmt.duration(start.seconds)} {start.name}' for start in self.starts)}"
@@ -381,7 +381,7 @@ class Report:
 
     @cached_property
     def race(self) -> tuple[RaceLine, ...]:
-        """Lines of the chart of calls over time; () if it is not known for each start when compiling pays."""
+        """Lines of the chart of calls over time; () if, for a state of the cache, it is unknown when compiling pays."""
         if self.result.speedup is None or not self.starts or any(start.paid is None for start in self.starts):
             return ()
         eager, compiled = self.result.speedup.latencies

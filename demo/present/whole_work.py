@@ -31,9 +31,10 @@ USUAL_CALLS = 10_000
 TICK_TEXTS = {0: "1", 2: "100", 4: "10\N{NARROW NO-BREAK SPACE}000", 6: "1 million", 8: "100 million"}
 """The texts below the axis by decade."""
 LETTER = 7
-"""Mean width of a letter in a strip, in pixels. A text that is too wide for its part of the strip is left out."""
+"""Mean width of a letter in a coloured strip, in pixels. A text that is too wide for its part of the strip is left
+out."""
 NARROWEST = 320
-"""Width of a strip on a phone, in pixels."""
+"""Width of a coloured strip on a phone, in pixels."""
 STRIP_HEIGHT = 22
 NOT_TOLD = "cannot be told"
 
@@ -49,7 +50,8 @@ class Choice:
     images: int = 1
     """How many pictures a call has."""
     tokens: int = 1
-    """How many tokens a step of a text model gives: the race counts steps."""
+    """How many tokens a step of a text model gives. The slider counts tokens, the race (chart of calls over time)
+    counts steps."""
     doubt: str = ""
     """A clause that limits all figures: 'if its outputs are right'; '' for none."""
 
@@ -153,7 +155,7 @@ def calls_at(step: int) -> int:
 
 
 def segments(ways: Mapping[str, WayCost]) -> list[StripPart]:
-    """Returns the parts of a strip from left to right. Each part has the same best way for all its numbers of calls."""
+    """Returns the parts of a coloured strip, from left to right. In a part, the best way to compile is the same."""
     last = DECADES * STEPS_A_DECADE
     answers = [_verdict(ways, calls_at(step)) for step in range(last + 1)]
     parts, step = [], 0
@@ -196,7 +198,7 @@ def strip(ways: Mapping[str, WayCost], title: str, size: str = 'width="100%"', n
 
 
 def at_rest(report: Report) -> Below | None:
-    """Returns a run's strips as SVG, with a question and an axis, to be drawn below its race in a file.
+    """Returns a run's coloured strips as SVG, with a question and an axis, to be drawn below its race in a file.
 
     Returns None if it is not known what compiling saves.
     """

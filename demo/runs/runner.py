@@ -41,7 +41,7 @@ class Runner:
     """Runs specs one after another, each repeat in its own process. Stores each result, unless `history` is None."""
 
     def __init__(self, history: History | None, spare: bool = False, worker_module: str = WORKER_MODULE) -> None:
-        """Stores results of runs that an earlier app left unfinished. With `spare`, a worker is always kept started.
+        """Stores results of runs that an earlier app left unfinished. With `spare`, a worker is always kept ready.
 
         `worker_module`: the Python module that a worker process runs.
         """

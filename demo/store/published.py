@@ -115,7 +115,7 @@ class Fault(TypedDict):
     note: str
     """The fault, as a sentence."""
     source: str
-    """Its place in the guide."""
+    """Where in the guide the fault is."""
     rows: dict[str, object] | None
     """Values by column: rows with all these values have the fault. None: the text or whole tables have it."""
 

@@ -48,9 +48,10 @@ OTHER_FORMATS = ("tf32", "bfloat16", "float16")
 class Way:
     name: str
     spec: RunSpec
-    """The spec of a run that times this way and eager. The spec of the way 'eager' itself is never run."""
+    """The settings of a run that times this way to run the model, and eager. The spec of the way 'eager' is never
+    run."""
     refused: str = ""
-    """A sentence that says why the way cannot run here; '' if it can."""
+    """A sentence that says why the model cannot be run in this way here; '' if it can."""
 
     @property
     def changes_eager(self) -> bool:
@@ -99,15 +100,16 @@ MIN_EAGERS = 3
 class WayResult:
     way: Way
     result: RunResult | None = None
-    """The way's newest run, with a speed-up pooled over earlier processes too. None before any run and for eager."""
+    """The newest run of the model in this way, with a speed-up pooled over earlier processes, too. None before any run,
+    and for eager."""
     out: str = ""
-    """Why the way cannot win, such as 'has no figures' for a run without a speed-up; '' if it can."""
+    """Why this way to run the model cannot win, such as 'has no figures' for a run without a speed-up; '' if it can."""
     measured: Measured | None = None
-    """Latency of plain eager divided by the latency of this way, before it is judged."""
+    """Latency of plain eager divided by the latency in this way, without a verdict."""
     speedup: Difference | None = None
     """`measured` with a verdict, and an interval widened for the number of ways that are compared with eager."""
     seconds: float | None = None
-    """The latency of a call run this way."""
+    """Seconds of a call if the model is run in this way."""
     eager_seconds: float | None = None
     """The latency of plain eager in the same run; None if an option, such as bfloat16, changes the run's eager calls,
     too."""
@@ -124,7 +126,7 @@ class WayResult:
     A way that is not known to be faster than eager ranks below eager, and below all ways that are better than eager.
     """
     may_win: bool = False
-    """Whether the way has a rank, and no other way is known to be better: more runs may make it the winner."""
+    """Whether this way has a rank, and no other way is known to be better, so that more runs may make it the winner."""
 
     def first_answer(self, state: str) -> float | None:
         """Returns the seconds from a process's start to its first output; None if not known.

@@ -28,9 +28,9 @@ SEARCH_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens",
 """The options of a run that the user of a search may set. The search sets the others."""
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
-"""How long the short first run of a way is timed."""
+"""Seconds for which the short first run of each way to run the model is timed."""
 FINAL_RUNS = 2
-"""The best two ways run in at least this many processes each."""
+"""Each of the best two ways to run the model is timed in at least this many processes."""
 FIRST_SHARE = 0.6
 """Once this share of the time budget is used, ways that have run before are run before ways that have not."""
 
@@ -63,7 +63,7 @@ class Search:
         self._own_model = spec.task == OWN_MODEL
         self._by_spec = {way.spec: way.name for way in self.ways if way.name != EAGER_WAY and not way.refused}
         self._runs: dict[str, list[RunResult]] = {way.name: [] for way in self.ways}
-        """The runs of each way, oldest first."""
+        """The runs of each way to run the model, oldest first."""
         self._refused: dict[str, str] = {}
         self._spent = spent_seconds
         self._threads: int | None = None
@@ -101,7 +101,7 @@ class Search:
 
     @property
     def missing(self) -> list[tuple[Way, bool]]:
-        """The ways that need a run now, each with True if this is a repeat. The result of a run may add ways."""
+        """The ways that still need a run, each with True if it has run before. A run's result may add ways."""
         return [(way, bool(self._runs[way.name])) for way in dict.fromkeys(way for way, _ in self._missing())]
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:

@@ -37,7 +37,8 @@ class BestPane(WorkView[BestSearch]):
         with run_tab.pane.best:
             self.head = gr.Markdown(elem_id="best-head")
             self.work = place_of_slider("best-work")
-            """How many calls between two restarts? A slider with a strip of the ways for each start."""
+            """The slider for the number of calls between two restarts. Its coloured strips say which way to run the
+            model is best."""
             self.table = tables.make_table("best-table", "Ways; press a row to see its run")
             self.code = code_to_copy(label="The lines of code for this way", visible=False)
             with gr.Row(elem_id="best-charts"):

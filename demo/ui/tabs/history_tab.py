@@ -32,7 +32,7 @@ CONFIRM = """(ids, search) => {
 COMPARE = "history_compare"
 """The query parameter of a link to a comparison. Its value is the runs' ids, separated by spaces."""
 WIDTHS = (85, 200, 370, 215, 155, 115, 145, 175, 190, 220)
-"""Widths of the columns of `row_of`, in pixels. Else columns are as wide as their cells, and titles are cut."""
+"""Widths of the columns of `row_of`, in pixels. By default columns are as wide as their cells, which cuts titles."""
 
 
 class HistoryTab:

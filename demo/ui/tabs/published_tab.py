@@ -37,7 +37,7 @@ dot compiling has paid; the thick line is its 95 % interval. Dashed: with a kept
 stored here. The rows above have no race: their tables hold no first calls."""
 NO_WALL = "<p>No stored run has a race yet: it takes a known speed-up and outputs that agree.</p>"
 MAX_RACES = 100
-"""The most stored runs whose charts the tab shows. `History` keeps the runs in memory."""
+"""The most stored runs of which the tab shows a chart. `History` keeps so many runs in memory."""
 
 
 class PublishedTab:

@@ -53,7 +53,7 @@ class ResultPane:
 
     def __init__(self) -> None:
         self.notice = gr.HTML(visible=False, elem_id="notice", apply_default_css=False)
-        """A note or a refusal above the previous content."""
+        """A note, or the reason why nothing was run, above the content that was shown before."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
         self.best = gr.Column(visible=False, elem_id="best-stage")
         self.top = gr.HTML(intro(catalog.DEFAULT), elem_id="top", apply_default_css=False)
@@ -220,7 +220,7 @@ def code_to_copy(**settings: Any) -> gr.Code:
 # ---- predictions
 
 Values = dict[Block, JsonObject]
-"""The properties to set, such as "value", by component."""
+"""The properties to set, such as {"value": ...}, by component of the page."""
 
 
 class Outputs:
