@@ -81,6 +81,8 @@ def _row(result: RunResult, commit: str) -> PublishedRow | None:
     if machine is None or not (answered or out_of_memory):
         return None
     entry = catalog.find(spec.checkpoint)
+    costs = {state: both[1] for state in result.starts if (both := result.costs(state)) is not None}
+    first_calls = {state: cost.first.seconds for state, cost in costs.items()}
     return PublishedRow(
         subset=subset_of(spec),
         gpu=device_label(machine.device_name),
@@ -106,6 +108,8 @@ def _row(result: RunResult, commit: str) -> PublishedRow | None:
         speedup_basis=speedup.basis if speedup else "",
         repeats=len(result.earlier) + 1,
         threads=machine.threads if spec.device == "cpu" else None,
+        first_call_seconds=first_calls.get("cold"),
+        kept_first_call_seconds=first_calls.get("warm"),
         settings={name: value for name, value in _departures(spec).items() if name not in ("mode", "dtype")},
     )
 

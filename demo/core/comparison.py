@@ -239,6 +239,34 @@ class WayCost:
         return stats.total(self.first, calls, self.call)
 
 
+def way_costs(eager_seconds: float, speedup: Difference, first: Duration) -> tuple[WayCost, WayCost]:
+    """Returns what eager and what compiled cost a process, for a measured speed-up.
+
+    - `eager_seconds`: an eager call or token. `first`: compiled's first call.
+    - If the verdict is 'same', compiled is given eager's time for each further call.
+    """
+    call = eager = Duration(eager_seconds, eager_seconds, eager_seconds)
+    if speedup.verdict != "same":
+        ends = (speedup.ratio, speedup.high, speedup.low)
+        call = Duration(*(eager_seconds / end for end in ends))
+    return WayCost(Duration(0.0, 0.0, 0.0), eager), WayCost(first, call)
+
+
+def calls_that_pay(eager: WayCost, compiled: WayCost) -> tuple[int | None, int | None, int | None]:
+    """Returns after how many calls compiling has paid for its first call, as `stats.calls_to_pay`."""
+    return stats.calls_to_pay(compiled.first, stats.difference(eager.call, compiled.call))
+
+
+def first_call_duration(state: str, seconds: Sequence[float]) -> Duration:
+    """Returns the time of a first call, with an interval as wide as first calls of equal runs differ.
+
+    - `state`: the state of the compile cache when the process starts: 'cold', 'partly' or 'warm'.
+    - `seconds`: the first calls of runs with the same settings.
+    """
+    spread = ASSUMED_FIRST_CALLS["warm" if state == "warm" else "cold"]
+    return stats.pooled_duration(seconds, spread.deviation, spread.freedom or math.inf)
+
+
 def known_best(ways: Mapping[str, WayCost], calls: float) -> list[str]:
     """Returns the names of all ways to run a model that may be the fastest for a process with `calls` calls.
 

@@ -6,6 +6,8 @@ import ssl
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +31,24 @@ class Trouble(NamedTuple):
 
 def endpoint() -> str:
     return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+
+
+class NoAnswer(OSError):
+    """The Hub did not do what was asked of it. The message says why."""
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Asks the Hub whether it replies, and raises NoAnswer for every error within the block.
+
+    Unasked, the library would try again for some 25 s. Its errors have no base class of their own.
+    """
+    if trouble := problem():
+        raise NoAnswer(f"{trouble.reason}: {trouble.remedy}")
+    try:
+        yield
+    except Exception as error:
+        raise NoAnswer(str(error) or type(error).__name__) from error
 
 
 def can_load(checkpoint: str) -> bool:

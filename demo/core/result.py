@@ -3,7 +3,6 @@
 Only raw times are stored, in seconds. Everything else is computed from them, so a better statistic needs no new run.
 """
 
-import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -11,7 +10,6 @@ from typing import Literal
 from . import stats
 from .caveat import NOTHING_DONE, Caveat, note
 from .comparison import (
-    ASSUMED_FIRST_CALLS,
     WITHIN,
     BreakEven,
     ProcessFigure,
@@ -22,6 +20,8 @@ from .comparison import (
     WholeWork,
     assumed_spread,
     compare_variants,
+    first_call_duration,
+    way_costs,
     whole_work,
 )
 from .machine import Environment, HostSample
@@ -261,14 +261,10 @@ class RunResult:
           as wide as that of one 'cold' call.
         """
         known = self.compilation.known_costs if self.compilation is not None else {}
-        spreads = {state: ASSUMED_FIRST_CALLS["warm" if state == "warm" else "cold"] for state in known}
         runs = {state: (*self.first_calls.get(state, ()), seconds) for state, seconds in known.items()}
         if self.set_aside:
             runs = {state: self.first_calls.get(state, seconds) for state, seconds in runs.items()}
-        return {
-            state: stats.pooled_duration(seconds, spreads[state].deviation, spreads[state].freedom or math.inf)
-            for state, seconds in runs.items()
-        }
+        return {state: first_call_duration(state, seconds) for state, seconds in runs.items()}
 
     @property
     def tokens_a_call(self) -> int:
@@ -285,11 +281,7 @@ class RunResult:
         speedup, first = self.speedup, self.starts.get(state)
         if speedup is None or first is None or self.outputs_differ:
             return None
-        each = speedup.eager_seconds / self.tokens_a_call
-        call = eager = Duration(each, each, each)
-        if speedup.verdict != "same":
-            call = Duration(each / speedup.ratio, each / speedup.high, each / speedup.low)
-        return WayCost(Duration(0.0, 0.0, 0.0), eager), WayCost(first, call)
+        return way_costs(speedup.eager_seconds / self.tokens_a_call, speedup, first)
 
     def whole_work(self, calls: int) -> dict[str, WholeWork]:
         """Returns how long eager and compiled take for a whole process, by the state of the compile cache at its start.

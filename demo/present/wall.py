@@ -5,21 +5,35 @@ while compiled compiles, 1 where the lines of the race cross, and approaches the
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from ..core import format as fmt
-from . import naming
+from ..core.comparison import calls_that_pay
+from ..store.published import PublishedRow, setting_words
+from . import naming, speedup_words
 from .colours import COMPILED, EAGER
 from .race import RaceLine
-from .report import Report
+from .report import STARTS, Report
 
 WALL_WIDTH, WALL_HEIGHT, WALL_TOP = 240, 84, 6
 POINTS = 60
 """Number of points of a curve."""
-TIME_TICKS = ((0.1, "0.1 s"), (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (86400, "1 day"))
+TICK_APART = 36
+"""Least distance of two texts below the axis; a text that would be nearer to the one before it is left out."""
+TIME_TICKS = (
+    (0.01, "10 ms"),
+    (0.1, "0.1 s"),
+    (1, "1 s"),
+    (10, "10 s"),
+    (60, "1 min"),
+    (600, "10 min"),
+    (3600, "1 h"),
+    (86400, "1 day"),
+)
 _STYLE = f"""<style>
 .wall {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(13.5rem, 1fr)); gap: 1.4rem 1.6rem; }}
 .wall {{ margin: 0; padding: 0; list-style: none; }}
@@ -50,71 +64,122 @@ class _Axis(NamedTuple):
         return round(WALL_WIDTH * min(max(share, 0.0), 1.0), 1)
 
 
-def latest(reports: Iterable[Report]) -> list[Report]:
-    """Returns the newest report for each model, setting and machine. `reports`: newest first.
+@dataclass(frozen=True)
+class Race:
+    """What the wall shows of one run or of one row of a table."""
 
-    Reports without a race (chart of calls over time) are left out.
+    name: str
+    """The model."""
+    ratio: str
+    """The speed-up: '1.44×'."""
+    about: str
+    """Settings, machine and day."""
+    lines: Sequence[RaceLine]
+    """Eager's line, then those of compiled."""
+    source: str
+    """Where the figures are from, for a run that the page cannot open; '' for one that it opens."""
+    query: str = ""
+    """The query of a link that opens the run; '' if the page cannot open it."""
+
+    @property
+    def pays_at(self) -> float:
+        """Seconds from the start of the race until compiling has paid; infinite if it never pays.
+
+        If there are several compiled lines, for an empty and a filled compile cache, the latest time counts.
+        """
+        return max(math.inf if line.crossing is None else line.crossing[1] for line in self.lines[1:])
+
+
+def of_runs(reports: Iterable[Report], sources: Mapping[str, str]) -> list[Race]:
+    """Returns the race of the newest run for each model, setting and machine. `reports`: newest first.
+
+    `sources`: where runs are from, by id. The page can open all other runs. Runs without a race are left out.
     """
-    newest: dict[object, Report] = {}
+    newest: dict[object, Race] = {}
     for report in reports:
+        result = report.result
         if report.race:
-            newest.setdefault((report.result.spec, naming.where(report.result)), report)
+            about = f"{naming.run_settings(result)} · {naming.where(result)} · {result.started_at[:10]}"
+            source = sources.get(result.id, "")
+            query = "" if source else urlencode({"run": result.id})
+            race = Race(naming.short(result.spec.checkpoint), report.ratio, about, report.race, source, query)
+            newest.setdefault((result.spec, naming.where(result)), race)
     return list(newest.values())
 
 
-def wall(reports: Sequence[Report], stored: Iterable[str] = ()) -> str:
-    """Returns the race of each report (chart of calls over time) as HTML; '' without reports.
+def of_rows(rows: Iterable[PublishedRow]) -> list[Race]:
+    """Returns the races of this project's tables. A row without a first call or a clear speed-up has none."""
+    races = []
+    for row in rows:
+        if row.verdict is None or not row.costs or row.eager_seconds is None:
+            continue
+        lines = [RaceLine("eager", "Eager", "", 0.0, row.eager_seconds)]
+        for state, (eager, compiled) in row.costs.items():
+            crossing = None
+            if row.verdict.verdict == "faster":
+                paid = calls_that_pay(eager, compiled)
+                at, low, high = (math.inf if calls is None else calls * row.eager_seconds for calls in paid)
+                crossing = (low, at, high)
+            kept = "with the package kept" if row.settings.get("compiler") == "aot" else STARTS["warm"]
+            kind, start = ("compiled kept", kept) if state == "warm" else ("compiled", STARTS[state])
+            each = compiled.call.seconds
+            lines.append(RaceLine(kind, f"Compiled {start}", "", compiled.first.seconds, each, crossing))
+        settings = [
+            row.mode,
+            row.dtype,
+            *setting_words(row),
+            *([f"batch {row.batch_size}"] if row.batch_size > 1 else []),
+        ]
+        settings += [fmt.count(row.threads, "thread")] if row.threads else []
+        about = " · ".join([*settings, row.gpu, row.date])
+        ratio = speedup_words.ratio_or_range(row.verdict)
+        races.append(Race(naming.short(row.checkpoint), ratio, about, lines, "This project's table"))
+    return races
 
-    The first chart is the race in which compiling pays the soonest. `stored`: the ids of the runs that the page can
-    open; the charts of these runs are links.
+
+def wall(races: Sequence[Race]) -> str:
+    """Returns the races (charts of calls over time) as HTML; '' if there are none.
+
+    The first chart is the race in which compiling pays the soonest.
     """
-    if not reports:
+    if not races:
         return ""
-    shown, links = sorted(reports, key=_pays_at), set(stored)
-    compiled = [line for report in shown for line in report.race[1:]]
+    compiled = [line for race in races for line in race.lines[1:]]
     ends = [10 * line.first for line in compiled]
     ends += [1.5 * line.crossing[1] for line in compiled if line.crossing is not None]
     axis = _Axis(min(line.first for line in compiled) / 2, max(ends))
-    items = "".join(f"<li>{_item(report, axis, report.result.id in links)}</li>" for report in shown)
+    items = "".join(f"<li>{_item(race, axis)}</li>" for race in sorted(races, key=lambda race: race.pays_at))
     return f'{_STYLE}<ol class="wall">{items}</ol>'
 
 
-def _pays_at(report: Report) -> float:
-    """Returns the seconds from the start of the race until compiling has paid; infinite if it never pays.
-
-    If a race has several compiled lines, for an empty and a filled compile cache, the latest time counts.
-    """
-    crossings = [line.crossing for line in report.race[1:]]
-    return max(math.inf if crossing is None else crossing[1] for crossing in crossings)
-
-
-def _item(report: Report, axis: _Axis, link: bool) -> str:
-    result = report.result
-    about = f"{naming.run_settings(result)} · {naming.where(result)} · {result.started_at[:10]}"
-    pays = [f"{fmt.duration(line.crossing[1])} {_start(line)}" for line in report.race[1:] if line.crossing is not None]
+def _item(race: Race, axis: _Axis) -> str:
+    pays = [f"{fmt.duration(line.crossing[1])} {_start(line)}" for line in race.lines[1:] if line.crossing is not None]
     words = f"Pays after {', '.join(pays)}" if pays else "Never pays here"
+    source = f"<span>{escape(race.source)}</span>" if race.source else ""
     content = (
-        f"<b>{escape(fmt.printable(naming.short(result.spec.checkpoint)))}: {escape(report.ratio)}</b>"
-        f'<span>{escape(about)}</span>{_picture(report, axis, words)}<span class="pays">{escape(words)}</span>'
+        f"<b>{escape(fmt.printable(race.name))}: {escape(race.ratio)}</b><span>{escape(race.about)}</span>{source}"
+        f'{_picture(race, axis, words)}<span class="pays">{escape(words)}</span>'
     )
-    return f'<a href="?{urlencode({"run": result.id})}">{content}</a>' if link else f"<div>{content}</div>"
+    return f'<a href="?{race.query}">{content}</a>' if race.query else f"<div>{content}</div>"
 
 
 def _start(line: RaceLine) -> str:
     return line.name.removeprefix("Compiled ")
 
 
-def _picture(report: Report, axis: _Axis, words: str) -> str:
-    eager, *lines = report.race
+def _picture(race: Race, axis: _Axis, words: str) -> str:
+    eager, *lines = race.lines
     highest = 1.15 * max(1.0, *(eager.each / line.each for line in lines))
 
     def y(share: float) -> float:
         return round(WALL_TOP + WALL_HEIGHT * (1 - share / highest), 1)
 
-    parts = []
+    parts, text_at = [], 0.0
     for seconds, text in TIME_TICKS:
         if axis.begin < seconds < axis.end:
             parts.append(f'<path class="tick" d="M{axis.x(seconds)} {WALL_TOP}V{y(0)}"/>')
+        if axis.begin < seconds < axis.end and axis.x(seconds) - text_at >= TICK_APART:
+            text_at = axis.x(seconds)
             parts.append(f'<text x="{axis.x(seconds)}" y="{y(0) + 12}" text-anchor="middle">{text}</text>')
     parts.append(f'<path class="eager" d="M0 {y(1)}H{WALL_WIDTH}"/>')
     for line in lines:
@@ -126,6 +191,6 @@ def _picture(report: Report, axis: _Axis, words: str) -> str:
             low, at, high = line.crossing
             parts.append(f'<path class="range" d="M{axis.x(low)} {y(1)}H{axis.x(min(high, axis.end))}"/>')
             parts.append(f'<circle class="dot" cx="{axis.x(at)}" cy="{y(1)}" r="4"/>')
-    label = escape(f"{naming.short(report.result.spec.checkpoint)}: {words}")
+    label = escape(f"{race.name}: {words}")
     box = f'viewBox="0 0 {WALL_WIDTH} {WALL_TOP + WALL_HEIGHT + 16}"'
     return f'<svg {box} role="img" aria-label="{label}">{"".join(parts)}</svg>'

@@ -1,8 +1,9 @@
 """Pushes each result to a dataset on the Hugging Face Hub, if `WORTH_COMPILING_DATASET` names a dataset.
 
-This is for a machine that loses its disk, such as a Space. The app itself still reads only the local history. No run
-waits for the Hub: results, and deletions of results, wait in local folders for the next push. Not covered: a disk lost
-before the next push, and the dataset's git history, in which a deleted result stays.
+This is for a machine that loses its disk, such as a Space. The page's History shows the local results only, and its
+wall of races also those of the dataset (`hub_results.py`). No run waits for the Hub: results, and deletions of results,
+wait in local folders for the next push. Not covered: a disk lost before the next push, and the dataset's git history,
+in which a deleted result stays.
 """
 
 import logging
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.files import replacing
-from ..core.hub import endpoint
+from ..core.hub import answering, endpoint
 from ..core.options import BadInput
 from ..core.result import RunResult
 from ..core.result_json import dumps
@@ -138,16 +139,22 @@ class PushedHistory(History):
 def push_page(history: History, result: RunResult, text: str) -> str:
     """Uploads the HTML file `text` of a result to the dataset that WORTH_COMPILING_DATASET names.
 
-    Returns its web address. Raises OSError or ValueError if that does not work.
+    Returns its web address. Raises NoAnswer if that does not work.
     """
     from huggingface_hub import HfApi
 
     hub, dataset = HfApi(), dataset_name()
     (history.path.parent / FOLDER).mkdir(parents=True, exist_ok=True)  # so that `forget` deletes the file there, too
-    hub.create_repo(repo_id=dataset, repo_type="dataset", private=True, exist_ok=True)
     place = SHARED_FILE.format(f"{result.started_at[:10]}/{result.id}")
-    hub.upload_file(path_or_fileobj=text.encode(), path_in_repo=place, repo_id=dataset, repo_type="dataset")
+    with answering():
+        hub.create_repo(repo_id=dataset, repo_type="dataset", private=True, exist_ok=True)
+        hub.upload_file(path_or_fileobj=text.encode(), path_in_repo=place, repo_id=dataset, repo_type="dataset")
     return f"{endpoint()}/datasets/{dataset}/blob/main/{place}"
+
+
+def waits_for_deletion(history: History) -> set[str]:
+    """Returns the ids of the results that the next push deletes in the dataset."""
+    return {note.name for note in (history.path.parent / DELETED).glob("*/*")}
 
 
 def forget(history: History, ids: Iterable[str]) -> None:

@@ -16,9 +16,11 @@ from typing import Any, TypedDict
 
 from pydantic import TypeAdapter
 
-from ..core import program
+from ..core import program, stats
+from ..core.comparison import WayCost, first_call_duration, way_costs
 from ..core.format import did_you_mean, milliseconds
 from ..core.options import OPTIONS, BadInput
+from ..core.stats import Difference
 from .export import csv_text, unescape_formula
 
 SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
@@ -75,6 +77,12 @@ class PublishedRow:
     """Number of processes over which the speed-up is pooled."""
     threads: int | None = None
     """Threads of torch; None on a GPU."""
+    first_call_seconds: float | None = None
+    """Seconds of compiled's first call from nothing (empty compile cache).
+
+    None if it was not kept, or if the outputs of eager and compiled differ."""
+    kept_first_call_seconds: float | None = None
+    """The same with a kept compile cache, or with the package kept."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Options that are not at their default and have no other column: {'freezing': True}."""
 
@@ -83,9 +91,32 @@ class PublishedRow:
         """Whether this project measured the row; False for a row of the guide."""
         return self.subset.split(" ")[0] == SUBSET
 
+    @property
+    def verdict(self) -> Difference | None:
+        """The speed-up with the verdict of its interval; None if there is no interval, as in the guide's rows."""
+        if self.speedup is None or self.speedup_low is None or self.speedup_high is None:
+            return None
+        return stats.compare(stats.Interval(self.speedup, self.speedup_low, self.speedup_high))
+
+    @property
+    def costs(self) -> dict[str, tuple[WayCost, WayCost]]:
+        """What eager and what compiled cost a process, by the state of the compile cache, as `RunResult.costs`.
+
+        Each first call counts as one call of one run. {} if no first call was kept, or if the verdict is 'unsure'.
+        """
+        first_calls = {"cold": self.first_call_seconds, "warm": self.kept_first_call_seconds}
+        if self.verdict is None or self.verdict.verdict == "unsure" or self.eager_seconds is None:
+            return {}
+        return {
+            state: way_costs(self.eager_seconds, self.verdict, first_call_duration(state, [seconds]))
+            for state, seconds in first_calls.items()
+            if seconds is not None
+        }
+
 
 COLUMNS = tuple(field.name.replace("_seconds", "_ms") for field in fields(PublishedRow))
 """Columns of this project's CSV files."""
+_TIMES = tuple(name for name in COLUMNS if name.endswith("_ms"))
 GUIDE = COLUMNS[: COLUMNS.index("speedup")]
 """Columns of the guide's CSV file."""
 _ROW = TypeAdapter(PublishedRow)
@@ -96,13 +127,18 @@ def read_row(cells: Mapping[str, str]) -> PublishedRow:
 
     `cells`: the texts of the line by column.
     """
-    eager, compiled = (None if cells[name] == OOM else float(cells[name]) / 1e3 for name in ("eager_ms", "compiled_ms"))
+    times = {name.replace("_ms", "_seconds"): _seconds(cells[name]) for name in _TIMES if name in cells}
+    eager, compiled = times["eager_seconds"], times["compiled_seconds"]
     settings = json.loads(cells.get("settings") or "{}")
     if unknown := settings.keys() - OPTIONS.keys():
         raise ValueError(f"the settings have unknown options: {', '.join(sorted(unknown))}")
     values: dict[str, object] = {name: cell for name, cell in cells.items() if cell}  # an empty cell is the default
     values = {"speedup": eager and compiled and eager / compiled, **values, "settings": settings}
-    return _ROW.validate_python(values | {"eager_seconds": eager, "compiled_seconds": compiled})  # reads the numbers
+    return _ROW.validate_python(values | times)  # reads the numbers
+
+
+def _seconds(cell: str) -> float | None:
+    return None if cell in ("", OOM) else float(cell) / 1e3
 
 
 # The guide's tables
@@ -196,8 +232,9 @@ def record(row: PublishedRow) -> dict[str, object]:
     values: dict[str, object] = {"origin": MEASURED if row.measured else "published"}
     for name in COLUMNS:
         value = getattr(row, name.replace("_ms", "_seconds"))
-        if name in ("eager_ms", "compiled_ms"):
-            values[name] = OOM if value is None else round(milliseconds(value), 4)
+        if name in _TIMES:
+            unknown = OOM if name in GUIDE else None
+            values[name] = unknown if value is None else round(milliseconds(value), 4)
         elif isinstance(value, float):
             values[name] = round(value, 4)
         else:

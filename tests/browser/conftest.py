@@ -1,4 +1,4 @@
-"""Fixtures for the tests in a browser: Chromium, a served page, its tabs, and a folder for screenshots."""
+"""Fixtures for the tests in a browser: Chromium, a page with a fake runner, its tabs, and a folder for screenshots."""
 
 import contextlib
 import os
@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.chromium_page import Runner, open_link, run
+from support.samples import MACHINE
 from support.troubles import collect_troubles
 
 from demo.core import cores
-from demo.ui.page import launch
+from demo.store.history import History
+from demo.ui.page import Page, launch
 
 ARGUMENTS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -98,3 +101,42 @@ def shots(tmp_path: Path) -> Path:
     folder = Path(os.environ.get("SCREENSHOTS_FOLDER") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+# ---- the tab Run, with a fake runner. A module may have an address of its own
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    history = History(tmp_path_factory.mktemp("data") / "history.sqlite3")
+    fake_runner = Runner(lambda spec, image: fake_runner.answer_to(spec, image), 0.4, MACHINE, history)
+    return fake_runner
+
+
+@pytest.fixture(scope="module")
+def address(runner: Runner, served: Any) -> str:
+    return str(served(Page(runner, history=runner.history)))
+
+
+@pytest.fixture(scope="module")
+def page(new_tab: Any) -> Any:
+    """Returns the tab that all tests of this file share."""
+    return new_tab()
+
+
+@pytest.fixture
+def tab(page: Any, runner: Runner) -> Iterator[Any]:
+    """Yields the shared tab as the test before has left it, in the size of a desktop window."""
+    page.set_viewport_size({"width": 1440, "height": 900})
+    yield page
+    runner.hold = False
+
+
+@pytest.fixture
+def shown(tab: Any, address: str) -> Any:
+    """Returns the shared tab, with the answer of a run in it."""
+    if not tab.locator("#top .headline").count():
+        open_link(tab, address)
+        run(tab)
+    tab.locator("#top .headline").wait_for()
+    return tab

@@ -16,6 +16,7 @@ from pyarrow import parquet
 from support.samples import failed_result, ok_result, text_result
 
 from demo.cli.main import main
+from demo.core.hub import NoAnswer
 from demo.core.measurement import Compilation
 from demo.core.options import BadInput
 from demo.core.result_json import from_json
@@ -120,6 +121,7 @@ def test_what_was_not_pushed_is_pushed_by_the_next_program(caplog) -> None:
 def test_a_page_to_send_is_uploaded_and_goes_with_its_run(monkeypatch) -> None:
     hub = Hub()
     monkeypatch.setattr("huggingface_hub.HfApi", lambda: hub)
+    monkeypatch.setattr("demo.core.hub.problem", lambda: None)
     monkeypatch.setattr(
         hub, "upload_file", lambda path_or_fileobj, path_in_repo, **_: hub.files.update({path_in_repo: path_or_fileobj})
     )
@@ -132,6 +134,20 @@ def test_a_page_to_send_is_uploaded_and_goes_with_its_run(monkeypatch) -> None:
     with connected(hub) as pushed:
         pushed.delete([ok_result().id])
     assert hub.files == {}
+
+
+def test_a_hub_that_cannot_be_reached_is_one_error(monkeypatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(NoAnswer, match="does not answer"):
+        hub_dataset.push_page(History(), ok_result(), "<!doctype html>")
+
+
+def test_an_error_of_the_library_is_one_error(monkeypatch) -> None:
+    """The library's errors of the network are no OSError."""
+    monkeypatch.setattr("demo.core.hub.problem", lambda: None)
+    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", Mock(side_effect=Exception("connection lost")))
+    with pytest.raises(NoAnswer, match="connection lost"):
+        hub_dataset.push_page(History(), ok_result(), "<!doctype html>")
 
 
 def test_a_push_that_fails_harms_no_run(caplog) -> None:

@@ -1,4 +1,5 @@
-"""A stub of the Hugging Face Hub on 127.0.0.1: serves folders as repositories.
+"""A stub of the Hugging Face Hub on 127.0.0.1: serves folders as repositories. The id of a dataset begins with
+'datasets/'.
 
 It fails for the ids in `FAILURES` and refuses the token `REFUSED_TOKEN` for all. Ids in `RENAMED` have a new name."""
 
@@ -49,7 +50,8 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
             parts = unquote(self.path.partition("?")[0]).strip("/").split("/")
             about = parts[0] == "api"
             parts = parts[2:] if parts[:2] == ["api", "models"] else parts[about:]
-            name, rest = "/".join(parts[:2]), parts[2:]
+            length = 3 if parts[0] == "datasets" else 2
+            name, rest = "/".join(parts[:length]), parts[length:]
             if name in RENAMED:
                 return self.reply(307, b"", {"Location": self.path.replace(name, RENAMED[name])}, body)
             if (self.headers.get("Authorization") or "").endswith(REFUSED_TOKEN):
@@ -63,7 +65,15 @@ def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> It
             files = {str(file.relative_to(folder)): file for file in sorted(folder.rglob("*")) if file.is_file()}
             commit = hashlib.sha1("".join(map(_tag, files.values())).encode()).hexdigest()
             file = files.get("/".join(rest[2:]))
-            if about and rest[:1] == ["tree"]:
+            if about and rest[:1] == ["tree"] and rest[2:]:
+                inside = sorted((folder / "/".join(rest[2:])).glob("*"))
+                tree = [
+                    {"type": "file" if entry.is_file() else "directory", "path": str(entry.relative_to(folder))}
+                    | {"size": entry.stat().st_size, "oid": _tag(entry)}
+                    for entry in inside
+                ]
+                self.reply(200, json.dumps(tree).encode(), {}, body)
+            elif about and rest[:1] == ["tree"]:
                 tree = [{"type": "file", "path": path, "size": 1, "oid": "0"} for path in files]
                 self.reply(200, json.dumps(tree).encode(), {}, body)
             elif about:

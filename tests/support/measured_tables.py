@@ -9,7 +9,7 @@ LINE = dict(
     zip(
         COLUMNS,
         "measured,H200,2.13.0,default,1,image-classification,ViT,google/vit-base-patch16-224,4.0,2.5,1.62,1.6,1.64,"
-        "float32,pretrained,5.23.0,3.7.0,NVIDIA H200,580.1,0123456789ab,2026-11-21,,,,".split(","),
+        "float32,pretrained,5.23.0,3.7.0,NVIDIA H200,580.1,0123456789ab,2026-11-21,,,,,,".split(","),
         strict=True,
     )
 )

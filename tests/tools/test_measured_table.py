@@ -8,8 +8,9 @@ import pytest
 from support.samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core.comparison import ProcessFigure, ProcessResult, Spread
-from demo.core.measurement import Compilation
+from demo.core.measurement import Compilation, CompileCost
 from demo.core.options import RunSpec
+from demo.core.outputs import Parity
 from demo.core.result import RunResult
 from demo.core.stats import Interval
 from demo.store import export
@@ -38,6 +39,25 @@ def test_a_measured_row_reads_back_as_written(repeats: tuple, tmp_path) -> None:
     assert (row.torch, row.transformers, row.date) == ("2.13.0", "5.23.0", "2026-11-21")
     basis = "repeats" if repeats else "assumed"
     assert (row.speedup_basis, row.repeats, row.threads) == (basis, 1 + len(repeats), 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        (
+            {"compilation": Compilation(9.0, "cold", 1, cold=CompileCost(9.0, {}), warm=CompileCost(3.0, {}))},
+            (9.0, 3.0),
+        ),
+        ({"compilation": Compilation(3.0, "warm", 1)}, (None, 3.0)),
+        ({"compilation": None}, (None, None)),
+        ({"parity": Parity("differ", 1.0, "")}, (None, None)),
+    ],
+    ids=["both", "kept", "unknown", "other outputs"],
+)
+def test_a_row_keeps_the_first_calls(changes: dict[str, Any], kept: tuple[float | None, ...], tmp_path) -> None:
+    add_measured([ok_result(**changes)], tmp_path / "a.csv", commit="")
+    (row,) = read_measured(tmp_path / "a.csv")
+    assert (row.first_call_seconds, row.kept_first_call_seconds) == pytest.approx(kept)
 
 
 def test_runs_without_an_answer_are_not_written(tmp_path) -> None:

@@ -10,12 +10,16 @@ from urllib.parse import urlencode
 import gradio as gr
 
 from ...core import catalog, format as fmt
+from ...core.hub import NoAnswer
 from ...core.options import PUBLISHED_CALLS, TEXT_GENERATION, BadInput, OptionValues
+from ...core.result import RunResult
 from ...present import charts, wall
 from ...present.markdown import escape_markdown
 from ...present.report import Report
 from ...store import published
 from ...store.history import History
+from ...store.hub_dataset import PushedHistory, waits_for_deletion
+from ...store.hub_results import HubResults
 from ...store.published import OOM, PublishedRow
 from ..works import result_or_error
 from . import links, tables
@@ -34,10 +38,10 @@ WALL = """## A wall of races
 
 How many calls compiled has answered (blue), as a share of those of eager (orange), after the time on the axis. At the
 dot compiling has paid; the thick line is its 95 % interval. Dashed: with a kept cache. A press opens a run that is
-stored here. The rows above have no race: their tables hold no first calls."""
-NO_WALL = "<p>No stored run has a race yet: it takes a known speed-up and outputs that agree.</p>"
+stored here; of each other race the source is named."""
 MAX_RACES = 100
 """The most stored runs of which the tab shows a chart. `History` keeps so many runs in memory."""
+RECORDED_HERE = "Recorded by this project"
 
 
 class PublishedTab:
@@ -45,6 +49,7 @@ class PublishedTab:
 
     def __init__(self, history: History, tab: gr.Tab) -> None:
         self._history = history
+        self._hub = HubResults(history.dataset) if isinstance(history, PushedHistory) else None
         with gr.Column(elem_id="published"):
             gr.Markdown("## What the Transformers guide published, and what this project measured")
             with gr.Row(elem_id="published-filters", equal_height=False):
@@ -63,6 +68,7 @@ class PublishedTab:
                 self.exports = {kind: gr.DownloadButton(f"Export {kind.upper()}", size="sm") for kind in EXPORTS}
             gr.Markdown(WALL)
             self.wall = gr.HTML(elem_id="published-wall", apply_default_css=False)
+            self.wall_note = gr.HTML(elem_id="published-wall-note", apply_default_css=False)
             gr.Markdown(_about())
         self.query = gr.Textbox("", visible=False)
         """The values of the lists, as the query of an address."""
@@ -84,7 +90,9 @@ class PublishedTab:
             trigger_mode="always_last",
             **EVENT_OPTIONS,
         ).then(None, self.query, js=links.write_choices("published"), api_visibility="private")
-        tab.select(self._draw_wall, None, self.wall, **EVENT_OPTIONS)
+        drawn = tab.select(lambda: self._draw_wall([]), None, [self.wall, self.wall_note], **EVENT_OPTIONS)
+        if self._hub is not None:  # it may answer late, and the other races need not wait
+            drawn.then(self._draw_with_hub, None, [self.wall, self.wall_note], **EVENT_OPTIONS)
         self.table.select(self._press, self.rows, [self.pressed, self.scope], **EVENT_OPTIONS).then(
             None, self.pressed, js=links.FILL, api_visibility="private"
         )
@@ -121,11 +129,30 @@ class PublishedTab:
             },
         }
 
-    def _draw_wall(self, request: gr.Request) -> str:
+    def _draw_wall(self, on_hub: Sequence[RunResult], problem: str = "") -> tuple[str, str]:
+        """Returns the wall of races, and below it sentences about what it leaves out, as HTML.
+
+        `on_hub`: results of the dataset on the Hub. `problem`: a sentence that says why they are missing.
+        """
         stored = result_or_error(lambda: self._history.all(limit=MAX_RACES))
         runs = [] if isinstance(stored, Exception) else stored
-        reports = [Report(result) for result in (*runs, *recorded_runs())]
-        return wall.wall(wall.latest(reports), [result.id for result in runs]) or NO_WALL
+        sources = dict.fromkeys([run.id for run in recorded_runs()], RECORDED_HERE)
+        if self._hub is not None:
+            sources |= dict.fromkeys([run.id for run in on_hub], f"From the dataset {self._hub.dataset}")
+        newest = sorted((*runs, *on_hub), key=attrgetter("started_at"), reverse=True)
+        rows = published.measured_rows()
+        races = [*wall.of_runs(map(Report, (*newest, *recorded_runs())), sources), *wall.of_rows(rows)]
+        return wall.wall(races), tables.status_line(" ".join(filter(None, [_raceless(rows), problem])))
+
+    def _draw_with_hub(self) -> tuple[object, object]:
+        """Draws the wall again, with the results of the dataset on the Hub."""
+        if self._hub is None:
+            return gr.skip(), gr.skip()
+        here = {run.id for run in self._history.each()} | waits_for_deletion(self._history)
+        try:
+            return self._draw_wall(self._hub.newest(without=here))
+        except NoAnswer as error:
+            return self._draw_wall([], f"The dataset {self._hub.dataset} is missing: {fmt.excerpt(str(error))}.")
 
     def _press(self, rows: Sequence[PublishedRow], event: gr.SelectData) -> tuple[str, object]:
         """Returns the query that fills the form with the pressed row's settings, and an update of the status line.
@@ -153,6 +180,18 @@ def _scope(rows: Sequence[PublishedRow], drawn: int) -> str:
     if any(row.weights == "random" for row in rows):
         scope += " This project's own rows have random weights, on whose values latency mostly does not depend."
     return scope
+
+
+def _raceless(rows: Sequence[PublishedRow]) -> str:
+    """Returns a sentence that says how many rows of this project's tables have no race, and why; '' if all have one."""
+    without = [row for row in rows if not row.costs]
+    unknown = [row for row in without if row.first_call_seconds is None and row.kept_first_call_seconds is None]
+    if not without:
+        return ""
+    return (
+        f"{len(without)} of the {fmt.count(len(rows), 'row')} that this project measured have no race: of "
+        f"{len(unknown)} no first call was kept, and the speed-up of {len(without) - len(unknown)} is not clear."
+    )
 
 
 def _table(rows: Sequence[PublishedRow]) -> object:

@@ -1,19 +1,25 @@
 """Tests of the tab Published without a browser."""
 
 import csv
+import dataclasses
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
-from support import measured_tables
+from support import hub_stub, measured_tables
 from support.page_support import answering, handler, press_row, shown
 from support.samples import ok_result
 
 from demo.core import limits
+from demo.core.result import RunResult
+from demo.core.result_json import dumps
+from demo.present import wall
 from demo.store import published
-from demo.store.history import History
+from demo.store.history import FOLDER_VARIABLE, History
+from demo.store.hub_dataset import PushedHistory
 from demo.ui.page import Page
 from demo.ui.tabs import links, published_tab
 from demo.ui.tabs.headline import recorded_runs
@@ -125,10 +131,81 @@ def test_an_export_holds_the_rows_of_the_table(page: Page) -> None:
     assert len(list(csv.DictReader(open(now["csv"])))) == len(records) == len(now["rows"]) == 11
 
 
+def wall_of(page: Page, place: int = 0) -> tuple[str, str]:
+    """What the tab draws when it opens, or (`place` 1) after it has read the dataset."""
+    tab = page.published_tab
+    wired = [fn.fn for fn in page.fns.values() if fn.outputs == [tab.wall, tab.wall_note]]
+    html, note = wired[place]()
+    return html, note
+
+
 def test_the_wall_has_the_stored_races_as_links(history: History) -> None:
     for result in (ok_result(), ok_result(id="no-race", compilation=None)):
         history.append(result)
-    page = Page(answering(ok_result()), history=history)
-    html = handler(page, only=[page.published_tab.wall])()
+    html, note = wall_of(Page(answering(ok_result()), history=history))
     assert f'href="?run={ok_result().id}"' in html and "no-race" not in html
-    assert html.count("<li>") == 1 + len(recorded_runs())
+    tables = wall.of_rows(published.measured_rows())
+    assert html.count("<li>") == 1 + len(recorded_runs()) + len(tables)
+    assert html.count("This project's table".replace("'", "&#x27;")) == len(tables) > 0
+    assert html.count(published_tab.RECORDED_HERE) == len(recorded_runs())
+    assert "of 31 no first call was kept" in note
+
+
+def test_the_wall_names_how_many_rows_have_no_race(own: Path) -> None:
+    kept = {"first_call_ms": "9000"}
+    unclear = {"speedup": "1.02", "speedup_low": "0.9", "speedup_high": "1.2"}
+    measured_tables.write(own / "a.csv", {}, kept, kept | unclear)
+    note = wall_of(Page(answering(ok_result())))[1]
+    sentence = "2 of the 3 rows that this project measured have no race: of 1 no first call was kept"
+    assert sentence in note and "the speed-up of 1 is not clear" in note
+    measured_tables.write(own / "a.csv", kept)
+    assert wall_of(Page(answering(ok_result())))[1] == ""
+
+
+@pytest.fixture
+def pushed(tmp_path, monkeypatch) -> Iterator[tuple[Page, PushedHistory, Path]]:
+    """A page whose results are pushed to a dataset, its history, and the folder of the dataset on a stub of the Hub."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
+    monkeypatch.setattr(PushedHistory, "_connect", lambda _: None)
+    history = PushedHistory("somebody/runs")
+    folder = tmp_path / "dataset"
+    with (
+        hub_stub.serve({"datasets/somebody/runs": folder}) as address,
+        hub_stub.taken_for_the_hub(address, tmp_path / "cache"),
+    ):
+        yield Page(answering(ok_result()), history=history), history, folder
+
+
+def in_dataset(folder: Path, result: RunResult) -> None:
+    file = folder / f"runs/{result.started_at[:10]}/{result.id}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(dumps(result))
+
+
+def test_the_wall_has_the_runs_of_the_dataset(pushed: tuple[Page, PushedHistory, Path]) -> None:
+    page, history, folder = pushed
+    elsewhere = dataclasses.replace(ok_result().spec, batch_size=8)
+    for result in (ok_result(), ok_result(id="there", spec=elsewhere)):
+        in_dataset(folder, result)
+    history.append(ok_result())
+    for place, others in ((0, 0), (1, 1)):
+        html, _ = wall_of(page, place)
+        assert html.count("From the dataset somebody/runs") == others
+        assert f'href="?run={ok_result().id}"' in html and "?run=there" not in html
+
+
+def test_a_deleted_run_is_not_on_the_wall_before_the_next_push(pushed: tuple[Page, PushedHistory, Path]) -> None:
+    page, history, folder = pushed
+    in_dataset(folder, ok_result())
+    history.append(ok_result())
+    history.delete([ok_result().id])
+    assert "From the dataset" not in wall_of(page, 1)[0]
+
+
+def test_without_the_hub_the_wall_says_so(pushed: tuple[Page, PushedHistory, Path], monkeypatch) -> None:
+    page, history, _ = pushed
+    history.append(ok_result())
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    html, note = wall_of(page, 1)
+    assert f'href="?run={ok_result().id}"' in html
+    assert "The dataset somebody/runs is missing: " in note and "does not answer" in note

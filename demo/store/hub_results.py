@@ -1,0 +1,112 @@
+"""Reads the newest results of a dataset on the Hugging Face Hub, such as those that other machines pushed there.
+
+Nothing is stored here: the results stay in memory, at most `MAX_RESULTS`. Not covered: the rows of the dataset, which
+hold fewer figures than the results.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..core import format as fmt
+from ..core.hub import NoAnswer, answering
+from ..core.result import RunResult
+from ..core.result_json import from_json
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+    from huggingface_hub.hf_api import RepoFile, RepoFolder
+
+RUNS = "runs"
+"""The dataset's folder of whole results, DAY/ID.json."""
+MAX_RESULTS = 100
+MAX_FILE_BYTES = 2_000_000
+"""A larger file is left out. A result has up to some hundred kilobytes."""
+ASK_AGAIN_SECONDS = 300.0
+"""How long the list of the dataset's files is used before the Hub is asked again."""
+READING_SECONDS = 20.0
+"""How long a call waits for files. Files that come later are in the next answer."""
+_AT_ONCE = 8
+_log = logging.getLogger(__name__)
+
+
+class HubResults:
+    """The newest results in a dataset. Threads can share one object."""
+
+    def __init__(self, dataset: str) -> None:
+        self.dataset = dataset
+        self._results: dict[tuple[str, str], RunResult | None] = {}
+        """By path and hash of the file, newest first; None for a file that holds no result."""
+        self._files: list[tuple[str, str]] = []
+        self._asked_at: float | None = None
+        self._reading = threading.Lock()
+
+    def newest(self, without: Collection[str] = ()) -> list[RunResult]:
+        """Returns the newest results, newest first, except those with an id in `without`.
+
+        Raises NoAnswer if the Hub does not list the files. While another thread reads, the results that are known
+        so far are returned.
+        """
+        if self._reading.acquire(blocking=False):
+            try:
+                self._read(without)
+            finally:
+                self._reading.release()
+        known = [result for result in list(self._results.values()) if result is not None and result.id not in without]
+        return sorted(known, key=lambda result: result.started_at, reverse=True)
+
+    def _read(self, without: Collection[str]) -> None:
+        now = time.monotonic()
+        if self._asked_at is None or now - self._asked_at > ASK_AGAIN_SECONDS:
+            self._files = self._list_files()
+            self._asked_at = now
+            self._results = {file: result for file, result in self._results.items() if file in self._files}
+        missing = [file for file in self._files if file not in self._results and Path(file[0]).stem not in without]
+        pool = ThreadPoolExecutor(_AT_ONCE)
+        try:
+            jobs = {pool.submit(self._download, file[0]): file for file in missing}
+            for job in as_completed(jobs, READING_SECONDS):
+                try:
+                    self._results[jobs[job]] = job.result()
+                except NoAnswer as error:  # the next call asks for this file again
+                    _log.warning("%s of the dataset %s: %s", jobs[job][0], self.dataset, fmt.excerpt(str(error)))
+        except TimeoutError:
+            _log.info("the dataset %s is slow: its other results come with a later answer", self.dataset)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _list_files(self) -> list[tuple[str, str]]:
+        """Returns path and hash of the newest results' files, newest first."""
+        from huggingface_hub import HfApi
+        from huggingface_hub.hf_api import RepoFile
+
+        files = list[tuple[str, str]]()
+        with answering():
+            for day in self._entries(HfApi(), RUNS):
+                inside = [entry for entry in self._entries(HfApi(), day.path) if isinstance(entry, RepoFile)]
+                inside = [entry for entry in inside if entry.path.endswith(".json") and entry.size <= MAX_FILE_BYTES]
+                files += [(entry.path, entry.blob_id) for entry in inside]
+                if len(files) >= MAX_RESULTS:
+                    break
+        return files[:MAX_RESULTS]
+
+    def _entries(self, hub: "HfApi", folder: str) -> "list[RepoFile | RepoFolder]":
+        """Returns what lies in a folder of the dataset. Names begin with the date: the newest is first."""
+        entries = hub.list_repo_tree(self.dataset, folder, repo_type="dataset")
+        return sorted(entries, key=lambda entry: entry.path, reverse=True)
+
+    def _download(self, path: str) -> RunResult | None:
+        from huggingface_hub import hf_hub_download
+
+        with answering():
+            file = hf_hub_download(self.dataset, path, repo_type="dataset")
+        try:
+            return from_json(json.loads(Path(file).read_bytes()))
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            _log.warning("%s of the dataset %s is left out: %s", path, self.dataset, fmt.excerpt(str(error)))
+            return None
