@@ -37,7 +37,8 @@ EARLY_RUNS = 20
 """Number of runs after which memory is measured first, to be compared with memory at the end."""
 QUICK = "benchmarks.quick_worker"
 PROCESSES = 3
-"""The processes left when no run goes on: the server, its spare worker, and the watcher that ends this worker."""
+"""The processes that stay when no run goes on: the server, a worker that waits for a run, and the watcher that ends
+it."""
 GIVE_UP_SECONDS = 600.0
 PROBE_SECONDS = 0.1
 FULL = "The queue is full"

@@ -2,8 +2,8 @@
 
 1. Three bundled checkpoints and two full-size ones with random weights run 15 times on an otherwise idle machine, and
    15 times while a second process keeps one core busy half of the time.
-2. The bundled checkpoints also run 5 times by the guide's loop (protocol "as published"). For full-size checkpoints its
-   600 calls would take hours.
+2. The bundled checkpoints also run 5 times by the loop of the Transformers guide (protocol "as published"). For
+   full-size checkpoints its 600 calls would take hours.
 3. Models, protocols and conditions take turns, so that a drift of the machine affects all. The compile cache is warm.
 4. Each condition and protocol has a history of its own, which is empty at first. As for a visitor, the first interval
    uses the assumed spread, and later intervals use the history so far.

@@ -1,9 +1,9 @@
 """First call and speed-up of each way to compile: the whole model, its layers, with freezing, ahead of time.
 
 Each way is one run with an empty cache. Its first call is timed in the run itself, from nothing, and once more in a
-further process, with the filled cache or the package. Models: the three bundled checkpoints, and four of the guide's
-with random weights. Runs that are stored are not made again, so a benchmark that was interrupted continues; `--fresh`
-makes all runs.
+further process, with the filled cache or the package. Models: the three bundled vision checkpoints, and four of the
+Transformers guide's with random weights. Runs that are stored are not made again, so a benchmark that was interrupted
+continues; `--fresh` makes all runs.
 
 Aims on two cores: a package is loaded in less than 0.1 s; with layers the first call takes at most 0.45 times as long
 as with the whole model, for ViT and BEiT; freezing is at least 1.3 times as fast as no freezing, for ResNet-50.

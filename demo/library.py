@@ -65,7 +65,7 @@ class PaysAfter:
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """What a run measured. `print` shows the lines of the command line; a notebook shows verdict and race chart."""
+    """What a run measured. `print` shows the command line's report, a notebook the verdict with a chart."""
 
     result: RunResult
     """Everything that was measured, as it is stored."""

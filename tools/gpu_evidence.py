@@ -317,7 +317,7 @@ def _end_after(seconds: float) -> None:
 
 
 def _measure(groups: Sequence[Group], book: Book, folder: Path, left: Callable[[], float]) -> Iterator[dict[str, Any]]:
-    """Measures the groups whose runs are not all in the book, and yields each new record after adding it to the book.
+    """Measures the groups whose runs are not all in `book`, a file. Yields each record once it is in the file.
 
     `left`: returns how many seconds the program has left. Raises TimeUp if they are too few for the next groups.
     """

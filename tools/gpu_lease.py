@@ -43,7 +43,7 @@ class Step:
 
 
 def steps(call: int, folder: Path, commit: str, quick: bool) -> list[Step]:
-    """Returns the steps of a call, 1 or 2. `quick`: on the CPU, with bundled checkpoints in place of the guide's."""
+    """Returns the steps of a call, 1 or 2. `quick`: on the CPU, with bundled checkpoints."""
     device = "cpu" if quick else "cuda"
     evidence = (str(folder), "--commit", commit, *(["--quick"] if quick else []))
     chosen = () if quick else ("--checkpoints", ",".join(REPEATED))

@@ -1,4 +1,4 @@
-"""Adds stored runs to this project's tables, `assets/measured/*.csv`, which the page shows beside the guide's.
+"""Adds stored runs to this project's tables of speed-ups, `assets/measured/*.csv`, which the page shows.
 
 python -m demo history export runs.json --search "..."
 python -m tools.measured_table runs.json

@@ -1,4 +1,4 @@
-"""Makes the README's pictures again: times a model on this machine, draws its race, and photographs the page.
+"""Makes the README's pictures again: times a model, draws its race (calls over time), and photographs the page.
 
     python -m tools.readme_pictures [--checkpoint ID] [--repeats N]
 

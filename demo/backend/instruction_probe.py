@@ -24,21 +24,22 @@ from ..core.measurement import InstructionProbe
 
 FILE = "instruction-probe.json"
 SHORTEST = 0.01
-"""If running the probe takes fewer seconds than this, this process has run it before. In a new process it takes some
-tenths of a second, because the programs are loaded."""
+"""If inductor's instruction probe takes fewer seconds than this, this process has run it before. In a new process it
+takes some tenths of a second, because its programs are loaded."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """How long building the probe's programs took."""
+    """How long it took to build the programs of inductor's instruction probe."""
 
     key: str
     """Names compiler, torch and processor. If one of these is another, the programs are built anew."""
     seconds: float | None
-    """Wall time of the whole probe; None if another program had already built the probe's programs in this cache."""
+    """Wall time of the whole instruction probe; None if another program had already built its programs in this
+    cache."""
     compiler_seconds: float | None
-    """Processor time of the compiler for the probe's longest program; None if this program could not be compiled. Like
-    each of inductor's kernels, it includes ATen's headers."""
+    """Processor time of the compiler for the longest program of the instruction probe; None if it could not be
+    compiled. Like each of inductor's kernels, it includes ATen's headers."""
 
 
 def built() -> Built | None:
@@ -112,7 +113,7 @@ def _compilers_seconds() -> float:
 
 
 def _compile_known_program() -> None:
-    """Compiles the probe's longest program once more, only to find out how long the compiler takes."""
+    """Compiles the instruction probe's longest program once more, only to find out how long the compiler takes."""
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(exc.CppCompileError):
         (source := Path(folder, "probe.cpp")).write_text(cpu_vec_isa.VecISA._avx_code)
         options = cpp_builder.CppTorchOptions(vec_isa=cpu_vec_isa.pick_vec_isa(), warning_all=False)

@@ -125,7 +125,7 @@ class Restorer:
 
 
 def slots_of(model: torch.nn.Module) -> Iterator[Slot]:
-    """Yields a slot for each buffer of a model, and for each attribute that its modules' own code has added."""
+    """Yields a `Slot` for each place that a call may change: a model's buffers, and attributes added by its modules."""
     own = vars(torch.nn.Module()).keys()
     seen: set[int] = set()
     for prefix, module in model.named_modules():

@@ -77,7 +77,8 @@ class HostInfo(Machine):
     probe_seconds: float | None = None
     """Seconds that inductor's instruction probe took in this compile cache; None if it has not run or is not known."""
     compiler_seconds: float | None = None
-    """Processor time of the C++ compiler for the probe's longest program; None if not measured."""
+    """Processor time of the C++ compiler for the longest program of inductor's instruction probe; None if not
+    measured."""
 
     @property
     def device_name(self) -> str:

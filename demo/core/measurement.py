@@ -210,7 +210,7 @@ class InstructionProbe:
     """
 
     built_seconds: float | None = None
-    """Seconds to build and load the probe's programs. They are built once for each machine and compile cache."""
+    """Seconds to build and load the programs of the instruction probe, once for each machine and compile cache."""
     loaded_seconds: float | None = None
     """Seconds in which a process loads programs that an earlier process built."""
 

@@ -411,5 +411,7 @@ bottom}"""
 
 
 def tree(report: Report) -> dict[str, list[Section]]:
-    """Returns the sections of each fold by the fold's title. Sections without data are left out."""
+    """Returns the sections of each fold, a part of the page that opens with a click, by its title.
+
+    Sections without data are left out."""
     return {fold: [section for make in makers if (section := make(report))] for fold, makers in FOLDS.items()}

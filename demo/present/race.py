@@ -105,14 +105,14 @@ class RaceLine:
 
 
 class Below(NamedTuple):
-    """SVG to be drawn below a race in a file: `svg`, whose widths are shares of the picture's, and its `height`."""
+    """SVG to be drawn below the chart in a file: `svg`, whose widths are shares of the chart's, and its `height`."""
 
     svg: str
     height: int
 
 
 def file(lines: Sequence[RaceLine], source: str, below: Below | None = None) -> str:
-    """Returns the race of a result as the text of an SVG file. Raises BadInput if there are no lines."""
+    """Returns the race (chart of calls over time) of a result as an SVG file's text. Raises BadInput without lines."""
     if not lines:
         raise BadInput(NO_RACE)
     return picture(lines, source=source, below=below)
@@ -143,7 +143,7 @@ def horizon(lines: Sequence[RaceLine]) -> float:
 
 
 def of_progress(progress: Progress, spec: RunSpec, size: str = "wide") -> str:
-    """Returns the race of a run that is still going on, as SVG, up to now. `size`: a key of `SIZES`."""
+    """Returns the race (chart of calls over time) of an ongoing run, up to now, as SVG. `size`: a key of `SIZES`."""
     now, first = progress.racing_seconds or 0.0, progress.first_seconds
     waits = f"compiling for {fmt.duration(now)}" if now else "comes next"
     if first is not None:

@@ -1,4 +1,4 @@
-"""Says what a result means: the one `Report` that page, terminal, Markdown, card, race, Compare and API read.
+"""Says what a result means: the one `Report` from which page, terminal, exports, pictures and API take their texts.
 
 The 95 % interval of the speed-up decides. The kind 'unsure' means that the measurement does not decide. Sentences have
 no full stop. For a run that failed or has no speed-up, texts are '' and other fields None or empty, if not said
@@ -32,7 +32,7 @@ OPEN_BECAUSE = {
     ),
     "machine": "Other programs took cores, so a gain and a loss are both possible",
 }
-"""Why the verdict is 'unsure', by `Speedup.open_because`; `floor` is how far eager differed from itself."""
+"""Why the verdict is 'unsure', by `Speedup.open_because`. {floor} is how far two series of eager calls differed."""
 STARTS = {"cold": "from nothing", "warm": "with a kept cache", "partly": "with part of the cache kept"}
 """The states of the compile cache before a first call, in words."""
 DISTURBED = "disturbed calls"

@@ -21,7 +21,7 @@ RANGE = 0.3
 
 
 def _headline_key(speedup: Speedup) -> str:
-    """Returns a key of `HEADLINES`: the verdict, except that 'unsure' may become 'narrow', 'busy' or 'void'."""
+    """Returns a key of `HEADLINES`: the verdict, or in place of 'unsure' a word that says why, such as 'busy'."""
     if speedup.open_because == "recompiled":
         return "void"
     if speedup.verdict != "unsure":

@@ -139,7 +139,7 @@ def _any_of(names: list[str]) -> str:
 
 @dataclass(frozen=True)
 class StripPart:
-    """A part of a strip, the bar that says which way is the best. It has one answer for a range of calls."""
+    """A part of a strip, the coloured bar that says which way to compile is best: one answer for a range of calls."""
 
     begin: float
     end: float

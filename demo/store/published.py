@@ -28,12 +28,12 @@ SOURCE = "https://huggingface.co/docs/transformers/perf_torch_compile"
 MEASURED = "measured by this project"
 _GUIDE_FOLDER = program.ASSETS / "published"
 OOM = "OOM"
-"""Stands in place of a time if the run was out of memory, as in the guide's tables."""
+"""Stands in place of a time if the run was out of memory, as in the tables of the Transformers guide."""
 MEASURED_FOLDER = program.ASSETS / "measured"
 SUBSET = "measured"
 """First word of `PublishedRow.subset` in the rows that this project measured: 'measured float16'."""
 _GUIDES = {"release": "torch 2.0.1", "nightly": "torch 2.1 nightly", "reduce-overhead": "reduce-overhead"}
-"""Titles of the guide's tables, by `subset`."""
+"""Titles of the tables of the Transformers guide, by `subset`."""
 _WORDS = {"compiler aot": "package (AOTInductor)", "scope layers": "layer by layer"}
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,8 @@ class PublishedRow:
     """
 
     subset: str
-    """'release', 'nightly' or 'reduce-overhead' in the guide; for example 'measured float16' in this project."""
+    """'release', 'nightly' or 'reduce-overhead' in the Transformers guide; such as 'measured float16' in this
+    project."""
     gpu: str
     torch: str
     mode: str
@@ -88,7 +89,7 @@ class PublishedRow:
 
     @property
     def measured(self) -> bool:
-        """Whether this project measured the row; False for a row of the guide."""
+        """Whether this project measured the row; False for a row of the Transformers guide."""
         return self.subset.split(" ")[0] == SUBSET
 
     @property
@@ -118,7 +119,7 @@ COLUMNS = tuple(field.name.replace("_seconds", "_ms") for field in fields(Publis
 """Columns of this project's CSV files."""
 _TIMES = tuple(name for name in COLUMNS if name.endswith("_ms"))
 GUIDE = COLUMNS[: COLUMNS.index("speedup")]
-"""Columns of the guide's CSV file."""
+"""Columns of the CSV file with the Transformers guide's tables."""
 _ROW = TypeAdapter(PublishedRow)
 
 
@@ -151,7 +152,7 @@ class Fault(TypedDict):
     note: str
     """The fault, as a sentence."""
     source: str
-    """Where in the guide the fault is."""
+    """Where in the Transformers guide the mistake is."""
     rows: dict[str, object] | None
     """Values by column: rows with all these values have the fault. None: the text or whole tables have it."""
 
@@ -163,19 +164,19 @@ def guide_rows() -> tuple[PublishedRow, ...]:
 
 
 def all_rows() -> tuple[PublishedRow, ...]:
-    """Returns the guide's rows, then this project's. This project's files are read again at each call."""
+    """Returns the Transformers guide's rows, then this project's, whose files are read again at each call."""
     return (*guide_rows(), *measured_rows())
 
 
 @cache
 def faults() -> list[Fault]:
-    """Returns the known mistakes in the tables of the guide."""
+    """Returns the known mistakes in the tables of the Transformers guide."""
     return list(json.loads((_GUIDE_FOLDER / "faults.json").read_text(encoding="utf-8")))
 
 
 @cache
 def sources() -> list[dict[str, str]]:
-    """Returns the origins of the guide's tables: dicts with 'what' (a description) and 'where' (an address)."""
+    """Returns the origins of the Transformers guide's tables: 'what' (a description) and 'where' (an address)."""
     return list(json.loads((_GUIDE_FOLDER / "sources.json").read_text(encoding="utf-8")))
 
 

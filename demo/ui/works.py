@@ -78,7 +78,7 @@ class Work:
     _cancel: threading.Event = field(default_factory=threading.Event, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
     _answered: threading.Event = field(default_factory=threading.Event, init=False)
-    """Set with a provisional result, and at the end."""
+    """Set when the answer is known (a provisional result), and at the end."""
     _watched_at: float = field(default_factory=time.monotonic, init=False)
 
     @property

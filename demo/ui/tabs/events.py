@@ -134,7 +134,7 @@ class WorkView(ABC, Generic[W]):
         return over
 
     def _follow(self, request: gr.Request, going: W | None) -> Iterator[Updates]:
-        """Yields updates until the work ends or has a provisional result. Closing the page does not end the work."""
+        """Yields updates until the work ends or its answer is known. Closing the page does not end the work."""
         if going is None or going.ended or isinstance(going.doing, Provisional):
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
             return

@@ -202,7 +202,7 @@ class ResultPane:
 
 
 def place_of_slider(elem_id: str) -> gr.HTML:
-    """Returns the hidden component that `whole_work.slider` fills, below a race or below a search's verdict."""
+    """Returns the hidden component that `whole_work.slider` fills, for a run or for a search."""
     return gr.HTML(visible=False, elem_id=elem_id, apply_default_css=False)
 
 
