@@ -1,4 +1,4 @@
-"""A wall of races: the runs measured so far as small charts on one time axis, sorted by when compiling pays.
+"""A wall of races: runs as small charts of calls over time, on one time axis, sorted by when compiling pays.
 
 A chart shows the calls that compiled has answered so far, divided by those that eager has answered so far. It is 0
 while compiled compiles, 1 where the lines of the race cross, and approaches the speed-up. Nothing is animated.
@@ -83,7 +83,7 @@ class Race:
 
     @property
     def pays_at(self) -> float:
-        """Seconds from the start of the race until compiling has paid; infinite if it never pays.
+        """Seconds after which compiling has paid, first call included; infinite if it never pays.
 
         If there are several compiled lines, for an empty and a filled compile cache, the latest time counts.
         """
@@ -108,7 +108,7 @@ def of_runs(reports: Iterable[Report], sources: Mapping[str, str]) -> list[Race]
 
 
 def of_rows(rows: Iterable[PublishedRow]) -> list[Race]:
-    """Returns the races of this project's tables. A row without a first call or a clear speed-up has none."""
+    """Returns the races of `rows` of this project's tables. A row without a first call or a clear speed-up has none."""
     races = []
     for row in rows:
         if row.verdict is None or not row.costs or row.eager_seconds is None:

@@ -74,7 +74,7 @@ def test_a_row_of_a_table_has_the_lines_that_were_measured(changes: dict[str, st
 
 
 def test_a_row_of_a_table_has_the_race_of_its_run(tmp_path) -> None:
-    """Also its interval: of both, one first call is known, and how far first calls of equal runs differ."""
+    """The interval is the same, too: row and run know one first call, and how far first calls of equal runs differ."""
     result = dataclasses.replace(SOON, compilation=Compilation(4.0, "cold", 1))
     add_measured([result], tmp_path / "a.csv", commit="")
     (race,) = wall.of_rows(published.read_measured(tmp_path / "a.csv"))

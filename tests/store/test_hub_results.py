@@ -1,4 +1,4 @@
-"""Reading the results of a dataset, before a stub of the Hub."""
+"""Tests of reading the results of a dataset, with a stub of the Hub."""
 
 import json
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def put(folder: Path, result: RunResult) -> Path:
 
 @pytest.fixture
 def fetched(dataset: Path, tmp_path) -> Iterator[list[str]]:
-    """The files that were downloaded from the stub."""
+    """Yields the list of the files that were downloaded from the stub."""
     files: list[str] = []
     with (
         hub_stub.serve({f"datasets/{NAME}": dataset}, files) as address,

@@ -1,7 +1,7 @@
-"""A stub of the Hugging Face Hub on 127.0.0.1: serves folders as repositories. The id of a dataset begins with
-'datasets/'.
+"""A stub of the Hugging Face Hub on 127.0.0.1, which serves folders as repositories.
 
-It fails for the ids in `FAILURES` and refuses the token `REFUSED_TOKEN` for all. Ids in `RENAMED` have a new name."""
+The id of a dataset begins with 'datasets/'. The stub fails for the ids in `FAILURES` and refuses the token
+`REFUSED_TOKEN` for all. Ids in `RENAMED` have a new name."""
 
 import hashlib
 import json
@@ -33,7 +33,8 @@ def _tag(file: Path) -> str:
 
 @contextmanager
 def serve(repositories: dict[str, Path], fetched: list[str] | None = None) -> Iterator[str]:
-    """Yields the address of a stub that serves each repository id from its folder, as huggingface_hub asks for files.
+    """Yields the address of a stub that serves each repository id from its folder, as huggingface_hub needs it.
+
     The commit of a repository changes with its files. The stub appends each file that is downloaded to `fetched`."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -132,7 +132,7 @@ def test_an_export_holds_the_rows_of_the_table(page: Page) -> None:
 
 
 def wall_of(page: Page, place: int = 0) -> tuple[str, str]:
-    """What the tab draws when it opens, or (`place` 1) after it has read the dataset."""
+    """Returns the wall of races, and the sentences below it, as the tab opens. `place` 1: after it read the dataset."""
     tab = page.published_tab
     wired = [fn.fn for fn in page.fns.values() if fn.outputs == [tab.wall, tab.wall_note]]
     html, note = wired[place]()
@@ -164,7 +164,7 @@ def test_the_wall_names_how_many_rows_have_no_race(own: Path) -> None:
 
 @pytest.fixture
 def pushed(tmp_path, monkeypatch) -> Iterator[tuple[Page, PushedHistory, Path]]:
-    """A page whose results are pushed to a dataset, its history, and the folder of the dataset on a stub of the Hub."""
+    """Yields a page whose results are pushed to a dataset, its history, and the dataset's folder in a stub."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "data"))
     monkeypatch.setattr(PushedHistory, "_connect", lambda _: None)
     history = PushedHistory("somebody/runs")
