@@ -21,9 +21,9 @@ SCENE = draw_scene(777_001, (800, 600))
 """A drawn scene that no checkpoint was trained on, larger than any model's input."""
 
 
-def whole_run(folder: Path, name: str, *options: str) -> RunResult:
+def whole_run(folder: Path, *options: str) -> RunResult:
     """Runs `python -m demo run`. Returns the result that it prints as JSON, which must equal the stored one."""
-    command = [sys.executable, "-m", "demo", "run", "--checkpoint", name, "--iterations", "20", "--json", *options]
+    command = [sys.executable, "-m", "demo", "run", "--iterations", "20", "--json", *options]
     environment = os.environ | {"WORTH_COMPILING_DATA": str(folder / "data")}
     process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert process.returncode == 0, process.stderr
@@ -35,7 +35,8 @@ def whole_run(folder: Path, name: str, *options: str) -> RunResult:
 def run_on_scene(folder: Path, name: str, batch_size: int, *options: str) -> RunResult:
     path = folder / "fresh.png"
     SCENE.image.save(path)
-    return whole_run(folder, name, "--image", str(path), "--batch-size", str(batch_size), *options)
+    picture = ("--image", str(path), "--batch-size", str(batch_size))
+    return whole_run(folder, "--checkpoint", name, *picture, *options)
 
 
 def assert_all_figures(result: RunResult) -> None:
