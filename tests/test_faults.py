@@ -52,7 +52,7 @@ def descriptors() -> int:
 
 @needs_linux
 def test_a_worker_that_breaks_is_a_stored_crash(run, history, tmp_path, monkeypatch):
-    """It leaves no file, process or descriptor, and no marker of a run in progress. The next run works."""
+    """The worker leaves no file, process or descriptor, and no marker of a run in progress. The next run works."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
     (tmp_path / "temp").mkdir()
     marker = f"TRUST_MARKER={tmp_path}"

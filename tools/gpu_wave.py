@@ -39,7 +39,7 @@ READY_SECONDS = 150.0
 TURN_GUESS = 5.0
 """Guessed seconds to time a group. The compiles are ended early enough to leave this time for each group."""
 DIE_WITH_PARENT = 1
-"""Linux's PR_SET_PDEATHSIG."""
+"""Linux's constant PR_SET_PDEATHSIG, for `prctl`: a signal to this process when its parent ends."""
 
 
 def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:

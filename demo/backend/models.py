@@ -62,7 +62,7 @@ MAX_PARAMETER_BYTES = 8
 
 
 Options = dict[str, Any]
-"""Keyword arguments of transformers."""
+"""Keyword arguments for functions of transformers, such as `from_pretrained`."""
 
 
 @dataclass

@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command line: `main` has the parser, and each command has a file."""

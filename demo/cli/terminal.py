@@ -27,7 +27,7 @@ ANSI_CODES = {"bold": "1", "eager": "33", "compiled": "34", "faster": "1;32", "s
 SIGN_OF_LIFE_SECONDS = 30.0
 """In a log file, where the progress line cannot be rewritten, a command prints a new line at least this often."""
 LATE_FACTOR = 1.5
-"""From this multiple of its estimated time on, a sweep says that it takes longer."""
+"""A sweep says that it takes longer than estimated if it takes this many times the estimate."""
 REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}
 """Advice that ends the line on a result's quality, by `Quality.remedy`. 'They' are other programs named in the line."""
 

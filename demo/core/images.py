@@ -104,7 +104,7 @@ def _strict_pillow() -> Iterator[None]:
 def _decode(data: bytes, name: str) -> tuple[Image.Image, int | None]:
     """Returns the picture as RGB with 8 bits a channel, and the 16-bit value that was assumed to be white.
 
-    The latter is the largest value of the picture; None if the file has 8 bits a channel, or says itself which value is
+    That value is the largest in the picture. It is None if the file has 8 bits a channel, or says itself which value is
     white. `name`: the file's name for error messages.
     """
     with _strict_pillow():

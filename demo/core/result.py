@@ -44,7 +44,7 @@ class Failure:
     """Why a run failed, and what to do."""
 
     stage: str
-    """One of `progress.PHASES`."""
+    """Phase in which the run failed: one of `progress.PHASES`."""
     message: str
     remedy: str
     change: OptionValues = field(default_factory=dict)
@@ -57,7 +57,7 @@ class RunResult:
 
     id: str
     started_at: str
-    """Time in UTC: '2026-11-21T09:00:00Z'."""
+    """When the run started, in UTC: '2026-11-21T09:00:00Z'."""
     status: Status
     spec: RunSpec
     failure: Failure | None = None

@@ -27,7 +27,7 @@ class Fact:
     name: str
     value: str
     why: str = ""
-    """What the value means."""
+    """A sentence that says what the value means; '' for none."""
     url: str = ""
     """The page that explains the value; '' for none."""
 

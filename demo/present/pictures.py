@@ -49,7 +49,7 @@ class Annotation(NamedTuple):
 
     image: Image.Image
     marks: list[tuple[Area, str]]
-    """Areas with their captions."""
+    """The marked areas, each with its caption."""
     colours: dict[str, str]
     """The colour of each caption."""
 

@@ -48,7 +48,7 @@ class Start:
     """A first call of the compiled model that finds the compile cache in one state, such as empty."""
 
     state: str
-    """A key of `STARTS`."""
+    """State of the compile cache: a key of `STARTS`."""
     name: str
     """The state in words: 'from nothing' (empty compile cache), 'with a kept cache', 'with the package kept'."""
     seconds: float

@@ -69,7 +69,7 @@ class Race:
     """What the wall shows of one run or of one row of a table."""
 
     name: str
-    """The model."""
+    """Name of the model."""
     ratio: str
     """The speed-up: '1.44×'."""
     about: str

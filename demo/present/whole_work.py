@@ -27,7 +27,7 @@ from .report import Report
 DECADES, STEPS_A_DECADE = 8, 50
 """The axis goes from 1 to 10^8 calls, in 50 steps a decade: each is 5 % more calls."""
 USUAL_CALLS = 10_000
-"""Where the slider stands until somebody moves it."""
+"""Number of calls at which the slider stands until a reader moves it."""
 TICK_TEXTS = {0: "1", 2: "100", 4: "10\N{NARROW NO-BREAK SPACE}000", 6: "1 million", 8: "100 million"}
 """The texts below the axis by decade."""
 LETTER = 7

@@ -51,7 +51,7 @@ class OngoingRun:
     """One process of a run that is going on. If it gives no result, a method such as `as_crashed` makes one."""
 
     spec: RunSpec
-    """Its device is 'auto' until the worker has reported the machine."""
+    """The settings of the run. The device may be 'auto' until the worker has reported the machine."""
     input_file: Path | None = None
     files: Files = NO_FILES
     cancel: threading.Event | None = None

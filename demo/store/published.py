@@ -71,7 +71,7 @@ class PublishedRow:
     commit: str = ""
     """Commit of this project; '' without git."""
     date: str = ""
-    """In UTC: '2026-11-21'."""
+    """Day of the measurement, in UTC: '2026-11-21'."""
     speedup_basis: str = ""
     """How the spread between processes, which the interval includes, is known: a value of `Speedup.basis`."""
     repeats: int | None = None

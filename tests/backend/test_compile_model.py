@@ -173,7 +173,7 @@ def test_a_package_answers_as_the_model_does_for_any_size(built: Built) -> None:
 
 
 def test_a_gpus_package_uses_the_toolkit_found(tmp_path, monkeypatch) -> None:
-    """It also uses torch's allocator, which counts the package's weights. Nothing is exported or compiled."""
+    """The package also uses torch's allocator, which counts its weights. Nothing is exported or compiled."""
     monkeypatch.setattr(cpp_extension, "CUDA_HOME", None)
     monkeypatch.setenv("CUDA_HOME", "")
     monkeypatch.setenv("CPATH", "mine")
@@ -189,7 +189,7 @@ def test_a_gpus_package_uses_the_toolkit_found(tmp_path, monkeypatch) -> None:
 
 
 def test_linkers_find_the_driver_that_is_loaded(tmp_path, monkeypatch) -> None:
-    """Its file is named libcuda.so.1 only, and lies in a folder that linkers do not search."""
+    """CUDA's driver has a file libcuda.so.1 only, in a folder that linkers do not search."""
     (hidden := tmp_path / "driver").mkdir()
     (scratch := tmp_path / "scratch").mkdir()
     driver = hidden / "libcuda.so.1"

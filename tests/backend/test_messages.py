@@ -63,7 +63,7 @@ def test_a_status_code_is_sent_at_once_and_not_repeated() -> None:
 
 
 def test_the_share_of_the_timing_never_falls(monkeypatch) -> None:
-    """It does not fall either if the timing goes on after its time because the verdict is unsure.
+    """The share does not fall either if the timing goes on after its time because the verdict is unsure.
 
     Times and speed-up agree.
     """

@@ -165,7 +165,7 @@ def test_a_warm_start_has_a_spread_of_its_own() -> None:
 
 
 def test_the_calls_to_pay_know_the_spread_of_first_calls() -> None:
-    """From the error of the speed-up alone, the number of calls would be known to 0.4 %."""
+    """With the error of the speed-up alone, the number of calls would be known to 0.4 %."""
     even = ok_result().break_even("cold")
     assert even.low < even.calls / 1.2 and even.high > even.calls * 1.2
 

@@ -30,7 +30,7 @@ print("imported")
 
 
 def test_nothing_that_runs_on_a_lent_gpu_needs_the_page() -> None:
-    """Such a machine has torch, transformers and what docs/gpu-evidence.md names, but no gradio and no pytest."""
+    """A lent machine has torch, transformers and what docs/gpu-evidence.md names, but no gradio and no pytest."""
     page = {"gradio", "gradio_client", "fastapi", "starlette", "uvicorn", "plotly", "ray", "spaces", "pytest"}
     code = CHILD.replace("MISSING", repr(page))
     process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)

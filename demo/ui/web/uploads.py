@@ -47,7 +47,7 @@ class UploadParser(gradio.route_utils.GradioMultiPartParser):
 
 
 def bound_uploads() -> None:
-    """Makes gradio use `UploadParser`."""
+    """Makes gradio read uploads with `UploadParser`, which limits them."""
     gradio.route_utils.GradioMultiPartParser = UploadParser  # type: ignore[misc]
 
 
