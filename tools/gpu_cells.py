@@ -258,6 +258,7 @@ class Modes:
                 leader = self.for_all(lambda: warmed.append(self.good[0].warm_up_eager()))
             for cell in self.good:
                 cell.eager_outputs, cell.eager_peak = leader.eager_outputs, leader.eager_peak
+                cell.effects = leader.effects
                 cell.set_fields(eager=leader.result.eager)
                 cell.attempt(functools.partial(cell.compile, warmed[0]))
             if self.good:

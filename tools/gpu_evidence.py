@@ -3,8 +3,8 @@
     python3 -m tools.gpu_evidence FOLDER             continue where FOLDER ends, for 8.5 minutes
     python3 -m tools.gpu_evidence FOLDER --quick     the same on this CPU with the bundled checkpoints, in a few minutes
 
-Needs torch 2.11 and transformers 5.17 or newer, pandas, pillow, pydantic and scipy, and no network. Weights are random:
-latency does not depend on their values. The steps, the most valuable first:
+Needs torch 2.11 and transformers 5.17 (with torchvision) or newer, pandas, pillow, pydantic and scipy, and no network.
+Weights are random: latency does not depend on their values. The steps, the most valuable first:
 
     machine      facts of the machine: device, driver, versions, and the rates of a roofline
     table        the guide's 12 checkpoints at batch 1 (with profiles), 16 and 4, modes default and reduce-overhead

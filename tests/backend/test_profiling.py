@@ -18,7 +18,7 @@ from demo.backend.monitor import Observer
 from demo.backend.run_steps import Run
 from demo.backend.tasks.own_model import OwnModel
 from demo.backend.workload import Variant, Variants
-from demo.core.measurement import CudaGraphs, Measurement, Profile
+from demo.core.measurement import Compilation, CudaGraphs, Measurement, Profile
 from demo.core.options import RunSpec
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -202,6 +202,17 @@ def test_without_allocator_statistics_only_the_peak_is_missing(run: Run, monkeyp
     monkeypatch.setattr(torch.cuda, "memory_snapshot", Mock(side_effect=RuntimeError("not meaningful")))
     eager, _ = examine(run, run.warm_up_eager())
     assert eager.peak_memory_bytes is None and eager.device_seconds
+
+
+def test_a_run_says_which_kernels_its_profile_found_outside_of_cuda_graphs(run: Run, monkeypatch) -> None:
+    profile = Profile(9, 1e-3, (), outside_graphs=2)
+    monkeypatch.setattr(profiling, "profiles", lambda *_: {"eager": profile, "compiled": profile})
+    monkeypatch.setattr(profiling, "roofline", lambda _: None)
+    eager = Variant(run.workload.eager, [], run.workload.model)
+    run.variants = Variants(eager, eager, [])
+    run.set_fields(compilation=Compilation(1.0, "cold", 1, cuda_graphs=CudaGraphs("used", "not counted")))
+    run.explain()
+    assert run.result.compilation is not None and run.result.compilation.cuda_graphs.state == "used in part"
 
 
 def test_a_package_has_its_own_weights_and_not_eagers(run: Run, fake: FakeCuda) -> None:

@@ -16,10 +16,12 @@ import torch
 from support import own_workload
 from support.own_workload import SCENE
 from support.samples import ok_result
+from torch._inductor.triton_bundler import TritonBundler
 from transformers.modeling_outputs import ImageClassifierOutput
 
 from demo.backend import (
     caveats,
+    compile_cache,
     compile_model,
     first_call,
     messages,
@@ -123,6 +125,28 @@ def test_a_gpus_libraries_are_loaded_before_eagers_first_call(monkeypatch) -> No
     assert run.execute().failure is not None
     start = run.result.start_up
     assert order == ["libraries"] and (start.import_seconds, start.gpu_seconds) == (3.0, 0.5)
+
+
+def test_a_gpu_too_small_for_the_mode_is_said_of_the_run(monkeypatch) -> None:
+    small = Caveat("small_gpu", {"mode": "max-autotune", "count": 40})
+    monkeypatch.setattr(caveats, "of_device", lambda spec, device: [small])
+    assert small in result_of().caveats
+
+
+@pytest.mark.parametrize(("cached", "partly"), [("KERNEL", True), ("ANOTHER", False)])
+def test_a_gpus_kernels_that_a_run_finds_make_its_start_partly(cached: str, partly: bool, monkeypatch) -> None:
+    def compile_with_kernel(*arguments: Any) -> Any:
+        compiled = own_workload.without_inductor(*arguments)
+
+        def call(**batch: Any) -> Any:
+            TritonBundler.put("KERNEL", 0)  # as inductor does for each kernel, found or built
+            return compiled(**batch)
+
+        return call
+
+    monkeypatch.setattr(compile_cache, "remove_unfinished", lambda folder: ({cached}, 0))
+    monkeypatch.setattr(compile_model, "apply_compile", compile_with_kernel)
+    assert result_of().compilation.partly is partly
 
 
 @pytest.mark.parametrize(

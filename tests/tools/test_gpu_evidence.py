@@ -24,6 +24,7 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir
 from torch.utils._filelock import FileLock
 
 from demo.backend import models, timing
+from demo.backend.effects import Effects
 from demo.core.options import RunSpec
 from demo.core.result_json import to_json
 from demo.store import published
@@ -177,6 +178,17 @@ def test_a_model_that_does_not_load_fails_in_all_modes(modes, monkeypatch) -> No
     monkeypatch.setattr(gpu_cells.ModeRun, "load", lambda _: torch.empty(10**15))
     modes.get_ready()
     assert [result.status for result in modes.measure()] == ["out_of_memory"] * 2
+
+
+def test_what_the_eager_call_does_besides_holds_for_all_modes(modes, monkeypatch) -> None:
+    """It is observed once. A model that draws random numbers is not compared as one that repeats itself."""
+
+    def warm_up(cell: gpu_cells.ModeRun) -> None:
+        cell.effects = Effects(draws=True)
+
+    monkeypatch.setattr(gpu_cells.ModeRun, "warm_up_eager", warm_up)
+    modes.measure()
+    assert [cell.effects.draws for cell in modes.cells] == [True, True]
 
 
 def test_groups_are_timed_in_turns_once_all_are_ready(tmp_path, monkeypatch) -> None:

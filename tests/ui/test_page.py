@@ -18,6 +18,7 @@ from support.fake_runner import FakeRunner
 from support.page_support import answering, serving
 from support.samples import MACHINE, ok_result
 
+from demo.core import hub
 from demo.ui.look.theme import CSS
 from demo.ui.page import SESSIONS, Page, masthead
 from demo.ui.tabs.form import default_picture, servable
@@ -62,6 +63,14 @@ def test_the_masthead_says_why_nothing_can_be_compiled() -> None:
     shown = masthead(dataclasses.replace(MACHINE, compile_problem=problem))
     assert problem.replace("<", "&lt;").replace(">", "&gt;") in shown
     assert "obstacle" not in masthead(MACHINE)
+
+
+def test_the_masthead_names_the_lines_that_a_gpus_space_needs() -> None:
+    """Those that `deploy` writes: torch's usual build is too new for the driver of a T4 there."""
+    lines = f"{hub.CUDA_12_INDEX} and torch==2.13.0+cu126"
+    problem = f"torch 2.13.0+cu130 cannot use the Tesla T4; in the Space's requirements.txt write {lines}"
+    shown = masthead(dataclasses.replace(MACHINE, gpu_problem=problem))
+    assert f"{lines}. Until then runs use the CPU." in shown
 
 
 @pytest.mark.parametrize(("gpu", "shown"), [(None, "Example CPU, 6 cores</b>"), ("Tesla T4", "Tesla T4</b>")])
