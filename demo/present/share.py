@@ -15,8 +15,11 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 """The file's Content-Security-Policy: a browser that opens the file loads nothing from any server."""
 
 
-def page(report: Report, calls: int = whole_work.USUAL_CALLS) -> str:
-    """Returns the HTML file as text, about 30 kB. `calls`: the number of calls at which its slider starts."""
+def page(report: Report, calls: int = whole_work.USUAL_CALLS, rate: str = "") -> str:
+    """Returns the HTML file as text, about 30 kB.
+
+    `calls`: the number of calls at which its slider starts. `rate`: as in `whole_work.slider`.
+    """
     result = report.result
     choice = whole_work.choice_of(report)
     script = f"<script>{whole_work.file_text('whole_work.js')}</script>" if choice is not None else ""
@@ -26,7 +29,7 @@ def page(report: Report, calls: int = whole_work.USUAL_CALLS) -> str:
         f"<h1>{_verdict(report)}</h1>",
         *(f'<p class="{kind}">{escape(fmt.sentence(text))}</p>' for kind, text in _sentences(report) if text),
         f"<figure>{figure}</figure>" if figure else "",
-        whole_work.slider(choice, calls),
+        whole_work.slider(choice, calls, rate),
     ]
     if report.decided or report.kind == "same":
         parts.append(f"<h2>In your own code</h2><pre><code>{escape(change(result.spec))}</code></pre>")

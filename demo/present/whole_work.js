@@ -131,7 +131,8 @@ window.wholeWork = (() => {
   const drawAll = () => {
     const sections = document.querySelectorAll('.whole-work');
     if (!sections.length) return;
-    asked ??= read(new URLSearchParams(location.search).get('calls') ?? '') ?? { calls: Number(sections[0].dataset.calls) };
+    const { calls, rate = '' } = sections[0].dataset;
+    asked ??= read(new URLSearchParams(location.search).get('calls') ?? '') ?? read(rate) ?? { calls: Number(calls) };
     for (const section of sections) draw(section, asked);
     const raced = document.querySelector('#work .whole-work, .sent .whole-work');
     if (!raced) return;  // a search has sliders and no race
@@ -177,5 +178,6 @@ window.wholeWork = (() => {
   if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', begin);
   else begin();
 
-  return { answer, calls: () => asked?.calls ?? '', callsAt, eagerTakes, read };
+  const asText = () => (asked ? [asked.calls, asked.rate].filter(Boolean).join(' ') : '');  // '172800 2/s'
+  return { answer, asText, callsAt, eagerTakes, read };
 })();

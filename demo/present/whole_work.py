@@ -250,8 +250,11 @@ def file_text(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def slider(choice: Choice | None, calls: int = USUAL_CALLS) -> str:
-    """Returns the slider with its strips as HTML, set to `calls`; '' if `choice` is None. whole_work.js updates it."""
+def slider(choice: Choice | None, calls: int = USUAL_CALLS, rate: str = "") -> str:
+    """Returns the slider with its strips as HTML, set to `calls`; '' if `choice` is None. whole_work.js updates it.
+
+    `rate`: the text of which `calls` is a day, '2/s', as its field shows it; '' if a number was typed.
+    """
     if choice is None:
         return ""
     rows = "".join(
@@ -265,16 +268,21 @@ def slider(choice: Choice | None, calls: int = USUAL_CALLS) -> str:
     short = f"{choice.noun.capitalize()}s between restarts"
     heading = f'<b><span class="long">{asks}</span><span class="short">{short}</span></b>'
     hint = "A number, or a rate such as 2/s: a day of it"
+    many, typed = fmt.count(calls, choice.noun), fmt.group_thousands(calls)
+    takes, by_rate = eager_takes(choice, calls), ""
+    if rate:
+        many, typed, by_rate = f"{many} a day", escape(rate), f'data-rate="{escape(rate)}" '
+        takes = f"{many}. {takes}"
     doubt = f'<p class="note">{fmt.sentence(choice.doubt)}</p>' if choice.doubt else ""
     return (
-        f'<section class="whole-work" data-calls="{calls}" data-work="{escape(slider_data(choice))}" '
+        f'<section class="whole-work" data-calls="{calls}" {by_rate}data-work="{escape(slider_data(choice))}" '
         f'style="--at:{_share(calls):.2%}">'
         f"<style>{file_text('whole_work.css')}</style>"
         f'<div class="ask">{heading}<input type="text" class="typed" autocomplete="off" spellcheck="false" '
-        f'value="{fmt.group_thousands(calls)}" aria-label="{asks}" title="{hint}">'
-        f'<span class="eager-takes">{eager_takes(choice, calls)}</span></div>'
+        f'value="{typed}" aria-label="{asks}" title="{hint}">'
+        f'<span class="eager-takes">{takes}</span></div>'
         f'<input type="range" min="0" max="{last}" step="1" value="{round(last * _share(calls))}" '
-        f'aria-label="{asks}" aria-valuetext="{fmt.count(calls, choice.noun)}">'
+        f'aria-label="{asks}" aria-valuetext="{many}">'
         f'<div class="ticks" aria-hidden="true">{ticks}</div>{rows}{doubt}<p class="aloud" role="status"></p></section>'
     )
 

@@ -1,15 +1,25 @@
 """Tests of the slider for the number of calls, in a real browser with a fake runner: by mouse, keys and link."""
 
+import dataclasses
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.chromium_page import open_link
+from support.page_support import stored
+from support.samples import ok_result, text_result
 
-from demo.core.comparison import WayCost
+from demo.core.comparison import Spread, WayCost
+from demo.core.measurement import Compilation, CompileCost, Measurement
+from demo.core.outputs import Parity
+from demo.core.result import RunResult
 from demo.core.stats import Duration
 from demo.present import whole_work
+from demo.present.report import Report
+from demo.store.history import History
+from demo.ui.tabs.headline import recorded_runs
 
 
 def cost(first: float, call: float, sure: float) -> WayCost:
@@ -20,25 +30,72 @@ def cost(first: float, call: float, sure: float) -> WayCost:
     return WayCost(*(Duration(seconds, seconds / sure, seconds * sure) for seconds in (first, call)))
 
 
-def test_the_browser_says_what_python_says(chromium: Any) -> None:
-    """JavaScript and Python give the same sentences and figures for 200 made-up results and numbers of calls."""
-    rng, inputs, expected = random.Random(63), [], []
+IN_JAVASCRIPT = """inputs => inputs.map(([work, step]) => { const calls = wholeWork.callsAt(step);
+  const answers = Object.values(work.starts).map(ways => wholeWork.answer(ways, calls));
+  return [calls, answers, wholeWork.eagerTakes(work, calls)]; })"""
+
+
+def same_in_both(chromium: Any, asked: list[tuple[whole_work.Choice, int]]) -> None:
+    """Asserts that JavaScript and Python give the same sentences, to the last digit, for choices at slider's steps."""
+    inputs = [[json.loads(whole_work.slider_data(choice)), step] for choice, step in asked]
+    expected = []
+    for choice, step in asked:
+        calls = whole_work.calls_at(step)
+        answers = [whole_work.answer(ways, calls) for ways in choice.starts.values()]
+        expected.append([calls, answers, whole_work.eager_takes(choice, calls)])
+    tab = chromium.new_page()
+    tab.add_script_tag(content=whole_work.file_text("whole_work.js"))
+    assert tab.evaluate(IN_JAVASCRIPT, inputs) == expected
+    tab.close()
+
+
+def made_up(rng: random.Random, number: int) -> RunResult:
+    """Returns a result whose calls take as long as nobody measured them: fast and slow, steady and noisy."""
+    seconds, gain, noise = 10 ** rng.uniform(-4, 0), 10 ** rng.uniform(-0.2, 0.6), 10 ** rng.uniform(-3, -0.7)
+
+    def timed(mean: float) -> Measurement:
+        times = tuple(mean * rng.lognormvariate(0, noise) for _ in range(4 * rng.randint(3, 12)))
+        return Measurement(times, None, (3 * mean, mean), 4)
+
+    first = 10 ** rng.uniform(-1, 2)
+    warm = rng.choice([None, CompileCost(first * rng.uniform(0.01, 0.8), {})])
+    sides = {"eager": timed(seconds), "compiled": timed(seconds / gain), "control_times": timed(seconds)}
+    result = text_result() if number % 4 == 0 else ok_result()
+    return dataclasses.replace(
+        result,
+        id=f"made-up-{number}",
+        spec=dataclasses.replace(result.spec, batch_size=rng.choice([1, 2, 8])),
+        spread=rng.choice([None, Spread("assumed", 0.025, 10.0), Spread("this machine", 0.1, 3.0)]),
+        compilation=Compilation(first, rng.choice(["cold", "warm"]), 1, warm=warm),
+        parity=rng.choice([result.parity, Parity("not comparable", None, "")]),
+        **sides,
+    )
+
+
+def test_the_browser_says_what_python_says_of_200_stored_results(chromium: Any, history: History) -> None:
+    """Those that were measured, and else made-up ones; each as it is read from the file of results."""
+    rng = random.Random(63)
+    for result in (*recorded_runs(), *map(stored, ("detection", "segmentation"))):
+        history.append(dataclasses.replace(result, id=f"measured-{result.id}"))
+    for number in range(250):
+        history.append(made_up(rng, number))
+    choices = [whole_work.choice_of(Report(result)) for result in history.all()]
+    known = [choice for choice in choices if choice is not None]
+    assert len(known) >= 200
+    same_in_both(chromium, [(choice, rng.randrange(401)) for choice in known for _ in range(5)])
+
+
+def test_the_browser_says_what_python_says_of_200_searches(chromium: Any) -> None:
+    """Made-up ones, of up to four ways besides eager."""
+    rng, asked = random.Random(63), []
     for number in range(200):
         costs = [
             cost(rng.choice([0.1, 3, 40]), 10 ** rng.uniform(-4, 0), rng.uniform(1, 3)) for _ in range(1 + number % 4)
         ]
         ways = {"eager": cost(0, 10 ** rng.uniform(-4, 0), 1)}
         ways |= {f"way {n}": way_cost for n, way_cost in enumerate(costs)}
-        choice = whole_work.Choice({"a start": ways}, "call", rng.choice([1, 8]))
-        calls = whole_work.calls_at(2 * number)
-        inputs.append([json.loads(whole_work.slider_data(choice)), 2 * number])
-        expected.append([calls, whole_work.answer(ways, calls), whole_work.eager_takes(choice, calls)])
-    tab = chromium.new_page()
-    tab.add_script_tag(content=whole_work.file_text("whole_work.js"))
-    script = """inputs => inputs.map(([work, step]) => { const calls = wholeWork.callsAt(step);
-      return [calls, wholeWork.answer(work.starts['a start'], calls), wholeWork.eagerTakes(work, calls)]; })"""
-    assert tab.evaluate(script, inputs) == expected
-    tab.close()
+        asked.append((whole_work.Choice({"a start": ways}, "call", rng.choice([1, 8])), 2 * number))
+    same_in_both(chromium, asked)
 
 
 @pytest.mark.parametrize(
@@ -105,3 +162,33 @@ def test_a_link_keeps_the_number_of_calls(shown: Any, address: str) -> None:
     calls_field.wait_for()
     assert calls_field.input_value() == "3/s"
     assert "259\N{NARROW NO-BREAK SPACE}200 calls a day" in shown.locator("#work .eager-takes").inner_text()
+
+
+def test_a_file_to_send_keeps_what_was_typed(shown: Any, chromium: Any, tmp_path: Path) -> None:
+    typed = shown.locator("#work .typed")
+    typed.fill("2/s")
+    typed.blur()
+    answers = shown.locator("#work .start b").all_inner_texts()
+    if not shown.locator("#take-share").is_visible():
+        shown.locator("#take > button").click()
+    with shown.expect_download() as download:
+        shown.locator("#take-share").click()
+    download.value.save_as(file := tmp_path / "run.html")
+    shown.locator("#sent").get_by_text("is where your browser keeps downloads").wait_for()
+    tab = chromium.new_page()
+    tab.goto(file.as_uri())
+    assert tab.locator(".typed").input_value() == "2/s"
+    assert tab.locator(".start b").all_inner_texts() == answers
+    assert tab.locator(".eager-takes").inner_text().startswith("172\N{NARROW NO-BREAK SPACE}800 calls a day.")
+    tab.locator("[type=range]").press("Home")
+    assert tab.locator(".typed").input_value() == "1"
+    tab.close()
+
+
+def test_the_stage_keeps_what_was_typed(shown: Any) -> None:
+    typed = shown.locator("#work .typed")
+    typed.fill("2/s")
+    typed.blur()
+    for switch in ("on", "off"):
+        shown.locator(f"[data-stage={switch}]").click()
+        assert typed.input_value() == "2/s"

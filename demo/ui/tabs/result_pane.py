@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 import gradio as gr
 from gradio.blocks import Block
 from gradio.components import Component
+from markupsafe import Markup
 
 from ...core import catalog, format as fmt
 from ...core.base64_images import decode_preview
 from ...core.codec import JsonObject
-from ...core.options import read_calls
+from ...core.hub import NoAnswer
+from ...core.options import BadInput, read_calls
 from ...core.outputs import ImageInfo, Predictions
 from ...core.result import RunResult
 from ...core.result_json import to_json
@@ -21,6 +23,9 @@ from ...present.pictures import VARIANTS, VariantName
 from ...present.report import Report
 from ...present.script import change, needs_folder, script, script_refusal
 from ...runs.ongoing import Files
+from ...store.database import HistoryError
+from ...store.history import History
+from ...store.hub_dataset import dataset_name, push_page
 from ..look import download
 from . import tables
 from .events import EVENT_OPTIONS, IN_BROWSER, Updates
@@ -39,6 +44,8 @@ FILES = {
     "package": ("Package (.pt2)", ""),
 }
 """For each file: the words on its button, and the end of its name. '': the run itself wrote and named the file."""
+AS_ASKED = "(report, _) => [report, wholeWork.asText()]"
+"""JavaScript that gives an event's handler, as its second input, where the slider stands."""
 RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
 CANNOT_DRAW = "The picture of this result cannot be drawn again."
 NO_DIFFERENCE = "There is no difference to draw."
@@ -51,7 +58,10 @@ class ResultPane:
     two. The hidden content stays in the page, and is shown again if a run is refused.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._links: dict[str, str] = {}
+        """Where the HTML files to send are on the Hub, by the run's id: a run's file is uploaded once."""
         self.notice = gr.HTML(visible=False, elem_id="notice", apply_default_css=False)
         """A note, or the reason why nothing was run, above the content that was shown before."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
@@ -81,14 +91,23 @@ class ResultPane:
                     for name, (words, ending) in FILES.items()
                 }
                 self.made = gr.DownloadButton("The file", elem_id="made", elem_classes="unseen")
+            self.sent = gr.HTML(elem_id="sent", apply_default_css=False)
+            """Where the file to send is, once it was asked for."""
         self.asked_calls = gr.Textbox("", visible=False)
-        """Where the slider stands, as the browser tells when a file is asked for."""
+        """Where the slider stands, as the browser tells when a file is asked for: '172800 2/s', or a number alone."""
         self.shown = gr.State(None)
         """The `Report` that the pane shows. Script and files are made of it once they are asked for."""
         above = [self.notice, self.live, self.best, self.top, self.repeat, self.race, self.work]
         self._parts = [*above, self.outputs.column, *self.folds.values(), self.take]
         in_folds = [self.trace, *self.sections.values(), self.change, self.hint, self.script, self.script_fold]
-        self.components = [*self._parts, *self.outputs.components, *in_folds, *self.files.values(), self.shown]
+        self.components = [
+            *self._parts,
+            *self.outputs.components,
+            *in_folds,
+            *self.files.values(),
+            self.sent,
+            self.shown,
+        ]
         self._wire()
 
     def _wire(self) -> None:
@@ -100,10 +119,13 @@ class ResultPane:
                     lambda report, calls="", kind=kind: self._make_file(kind, report, calls),
                     [self.shown, self.asked_calls],
                     self.made,
-                    js="(report, _) => [report, String(wholeWork.calls())]",
+                    js=AS_ASKED,
                     **one_at_a_time,
                 )
-                pressed.success(js=download("made"), **IN_BROWSER)
+                downloaded = pressed.success(js=download("made"), **IN_BROWSER)
+                if kind == "share":
+                    here = [self.shown, self.asked_calls]
+                    downloaded.success(self._send, here, self.sent, js=AS_ASKED, **one_at_a_time)
 
     def running(self, html: str) -> Updates:
         """Returns updates that show the progress of a run, `html`, instead of the previous content."""
@@ -161,6 +183,7 @@ class ResultPane:
         }
         updates: Updates = {
             self.shown: report,
+            self.sent: "",
             self.take: gr.update(visible=True),
             self.change: gr.update(value=change(result.spec), visible=result.speedup is not None),
             self.hint: " ".join(hints),
@@ -179,15 +202,14 @@ class ResultPane:
     def _make_file(self, kind: str, report: Report | None, calls: str) -> str | None:
         """Writes a file of the shown result and returns its path; None if no result is shown.
 
-        `kind`: a key of `FILES`. `calls`: the number at which the slider stands; '' if not known.
+        `kind`: a key of `FILES`. `calls`: where the slider stands, as in `asked_calls`; '' if not known.
         """
         if report is None:
             return None
         result = report.result
-        name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{naming.short(result.spec.checkpoint)}-{result.id}").strip("-.")
         match kind:
             case "share":
-                content = share.page(report, read_calls(calls or None) or whole_work.USUAL_CALLS).encode()
+                content = _page_to_send(report, calls).encode()
             case "card":
                 content = png.card(report)
             case "race":
@@ -198,7 +220,37 @@ class ResultPane:
                 content = json.dumps(to_json(result), allow_nan=False, indent=2).encode()
             case _:
                 content = script(report).encode()
-        return tables.download_file(content, name + FILES[kind][1])
+        return tables.download_file(content, _file_name(result, kind))
+
+    def _send(self, report: Report | None, calls: str) -> str:
+        """Returns where the file to send is, as HTML.
+
+        If a dataset is named, the file of a stored run is uploaded there, once.
+        """
+        if report is None:
+            return ""
+        result = report.result
+        said = Markup("{} is where your browser keeps downloads.").format(_file_name(result, "share"))
+        try:
+            if dataset_name() and self._history.get(result.id) is not None:  # nothing of a deleted run is uploaded
+                if result.id not in self._links:
+                    self._links[result.id] = push_page(self._history, result, _page_to_send(report, calls))
+                link = Markup('<a href="{0}" target="_blank" rel="noopener">{0}</a>').format(self._links[result.id])
+                said += Markup(" It is in the dataset, too: {}").format(link)
+        except (BadInput, NoAnswer, HistoryError) as error:
+            reason = fmt.excerpt(fmt.redact(str(error)))
+            said += Markup(" It could not be brought to the dataset: {}.").format(reason)
+        return Markup('<p role="status">{}</p>').format(said)
+
+
+def _file_name(result: RunResult, kind: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{naming.short(result.spec.checkpoint)}-{result.id}").strip("-.")
+    return name + FILES[kind][1]
+
+
+def _page_to_send(report: Report, asked: str) -> str:
+    calls, _, rate = asked.partition(" ")
+    return share.page(report, read_calls(calls or None) or whole_work.USUAL_CALLS, rate)
 
 
 def place_of_slider(elem_id: str) -> gr.HTML:

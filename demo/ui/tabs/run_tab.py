@@ -64,7 +64,7 @@ class RunTab(WorkView[VisitorRun]):
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = forms.Form()
             with gr.Column(elem_id="stage", min_width=320):
-                self.pane = ResultPane()
+                self.pane = ResultPane(desk.history)
         self.has_run = gr.State(False)
         self.visitor = gr.BrowserState(None, storage_key=BROWSER_KEY, secret=BROWSER_KEY)
         self.shown_id = gr.Textbox("", visible=False)

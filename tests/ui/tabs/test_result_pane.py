@@ -6,6 +6,7 @@ import re
 import uuid
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import gradio as gr
 import pytest
@@ -38,11 +39,14 @@ from demo.present.pictures import VARIANTS
 from demo.present.report import Report
 from demo.present.script import script
 from demo.runs.ongoing import NO_FILES
+from demo.store import hub_dataset
 from demo.store.history import History
 from demo.tasks.image_segmentation import difference
 from demo.ui.page import Page
 from demo.ui.tabs import form
 from demo.ui.tabs.result_pane import CANNOT_DRAW, NO_DIFFERENCE, RANDOM_WEIGHTS, Outputs
+
+FINISHED = ok_result()
 
 
 def file_of(page: Page, updates: dict[Any, Any], name: str = "trace") -> dict[str, Any]:
@@ -90,6 +94,47 @@ def test_a_result_is_a_file_to_download(page: Page, checkpoint: str) -> None:
     assert all(files[kind].read_bytes().startswith(b"\x89PNG") for kind in ("card", "still"))
     assert all(re.fullmatch(r"[\w.-]+", file.name) for file in files.values())
     assert page_support.press(page, page.run_tab.pane.files["card"], None) is None
+
+
+def test_a_file_to_send_keeps_the_rate_that_was_typed(page: Page) -> None:
+    button, report = page.run_tab.pane.files["share"], Report(ok_result())
+    text = Path(page_support.press(page, button, report, "172800 2/s")).read_text()
+    assert text == share.page(report, 172_800, "2/s") and 'value="2/s"' in text
+
+
+def sent(history: History, result: RunResult = FINISHED) -> str:
+    """What the page says once the file to send of a result is downloaded."""
+    page = Page(answering(result), history=history)
+    return str(handler(page, only=[page.run_tab.pane.sent])(Report(result), "172800 2/s"))
+
+
+def test_the_page_says_where_the_file_to_send_is(history: History, monkeypatch) -> None:
+    monkeypatch.delenv(hub_dataset.VARIABLE, raising=False)
+    history.append(FINISHED)
+    said = sent(history)
+    assert f"shapes-vit-{FINISHED.id}.html is where your browser keeps downloads." in said and "dataset" not in said
+
+
+def test_the_page_links_the_file_to_send_in_the_dataset(history: History, monkeypatch) -> None:
+    push = Mock(return_value="https://hub/page.html")
+    monkeypatch.setenv(hub_dataset.VARIABLE, "me/runs")
+    monkeypatch.setattr("demo.ui.tabs.result_pane.push_page", push)
+    assert "dataset" not in sent(history) and push.call_count == 0  # it was deleted meanwhile
+    history.append(FINISHED)
+    page = Page(answering(FINISHED), history=history)
+    for _ in range(2):
+        said = handler(page, only=[page.run_tab.pane.sent])(Report(FINISHED), "172800 2/s")
+        assert 'It is in the dataset, too: <a href="https://hub/page.html"' in said
+    push.assert_called_once_with(history, FINISHED, share.page(Report(FINISHED), 172_800, "2/s"))
+
+
+def test_a_file_to_send_is_downloaded_without_the_hub(history: History, monkeypatch) -> None:
+    monkeypatch.setenv(hub_dataset.VARIABLE, "me/runs")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    history.append(FINISHED)
+    said = sent(history)
+    assert "is where your browser keeps downloads. It could not be brought to the dataset: " in said
+    assert "it does not answer" in said
 
 
 def test_nothing_is_drawn_or_written_before_it_is_asked_for(page: Page, monkeypatch) -> None:
