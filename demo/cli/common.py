@@ -13,9 +13,11 @@ from typing import TypeAlias
 
 from ..core import catalog, format as fmt, images
 from ..core.codec import plain
+from ..core.hub import NoAnswer
 from ..core.options import CALLS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, OptionValues, RunSpec, read_calls
 from ..core.program import PROGRAM
 from ..core.result import RunResult
+from ..store import hub_dataset
 from ..store.export import check_place
 from ..store.history import History
 from ..sweep.grid import PICTURE
@@ -124,6 +126,19 @@ def add_calls(parser: argparse.ArgumentParser, note: str = "") -> None:
 def asked_calls(options: argparse.Namespace) -> int | None:
     """Returns the number of calls given by --calls; None if it was left out. Raises BadInput for a wrong number."""
     return read_calls(options.calls)
+
+
+def say_where_sent(history: History, result: RunResult, file: Path, text: str) -> None:
+    """Prints the path of `file`, the HTML file to send of a result.
+
+    If WORTH_COMPILING_DATASET names a dataset on the Hub, also uploads its `text` there, and prints where it is.
+    """
+    print(f"One file to send lies in {file.absolute()}.", file=sys.stderr)
+    if dataset := hub_dataset.dataset_name():
+        try:
+            print(f"It is in the dataset, too: {hub_dataset.push_page(history, result, text)}", file=sys.stderr)
+        except NoAnswer as error:
+            print(f"It could not be brought to the dataset {dataset}: {fmt.excerpt(str(error))}.", file=sys.stderr)
 
 
 def spec_of_options(options: argparse.Namespace, values: OptionValues) -> RunSpec:

@@ -91,6 +91,7 @@ def _history(options: argparse.Namespace) -> None:
             report = Report(find_stored(history, id))
             text = share.page(report, calls or whole_work.USUAL_CALLS)
             _write(Path(file), {".html": lambda draft: draft.write(text.encode())})
+            common.say_where_sent(history, report.result, Path(file), text)
         case ["delete", *ids] if ids:
             _delete(history, ids, options)
         case [id] if id not in VERBS and not fmt.did_you_mean(id, VERBS):

@@ -148,12 +148,7 @@ def _share(history: History, report: Report, file: Path, calls: int | None) -> N
         file = Path(f"worth-compiling-{report.result.id}.html")
     text = share.page(report, calls or whole_work.USUAL_CALLS)
     file.write_text(text, encoding="utf-8")
-    print(f"One file to send lies in {file.absolute()}.", file=sys.stderr)
-    if dataset := hub_dataset.dataset_name():
-        try:
-            print(f"It is in the dataset, too: {hub_dataset.push_page(history, report.result, text)}", file=sys.stderr)
-        except (OSError, ValueError) as error:
-            print(f"It could not be brought to the dataset {dataset}: {fmt.excerpt(str(error))}.", file=sys.stderr)
+    common.say_where_sent(history, report.result, file, text)
 
 
 def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: threading.Event) -> RunResult:

@@ -15,6 +15,7 @@ from support.worker_processes import processes_with, wait_until
 from demo.cli.main import main
 from demo.core import catalog
 from demo.core.codec import plain
+from demo.core.hub import NoAnswer
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.options import TEXT_GENERATION, BadInput, RunSpec
 from demo.core.outputs import Parity
@@ -229,14 +230,17 @@ def test_one_file_to_send_is_written_into_this_folder(fake: Any, tmp_path, monke
     assert (tmp_path / "again.html").read_bytes() == file.read_bytes()
 
 
-@pytest.mark.parametrize("push", [lambda *_: "https://hub/page.html", Mock(side_effect=OSError("no way to the Hub"))])
+@pytest.mark.parametrize("push", [lambda *_: "https://hub/page.html", Mock(side_effect=NoAnswer("no way to the Hub"))])
 def test_a_file_to_send_is_brought_to_the_dataset(push: Any, fake: Any, tmp_path, monkeypatch, capsys) -> None:
     fake(ok_result())
     monkeypatch.setenv(hub_dataset.VARIABLE, "me/runs")
     monkeypatch.setattr(hub_dataset, "push_page", push)
-    assert main([*RUN, "--share", str(tmp_path / "run.html")]) == 0
-    err = capsys.readouterr().err
-    assert "https://hub/page.html" in err or "could not be brought to the dataset me/runs: 'no way to the Hub'" in err
+    for command in ([*RUN, "--share"], ["history", "share", ok_result().id]):
+        assert main([*command, str(tmp_path / "run.html")]) == 0
+        err = capsys.readouterr().err
+        assert f"lies in {tmp_path / 'run.html'}" in err
+        failed = "could not be brought to the dataset me/runs: 'no way to the Hub'"
+        assert "https://hub/page.html" in err or failed in err
 
 
 @pytest.mark.parametrize("calls", ["0", "2e9", "many", "1.5"])
