@@ -88,7 +88,7 @@ class Judged:
     captured: float
     """Share of the other runs whose estimate lies in this run's interval."""
     captured_within: float
-    """The same share, for this run's interval within one process."""
+    """Share of the other runs whose estimate lies in this run's interval within one process."""
     holds_mean: bool
 
 

@@ -293,7 +293,8 @@ class Run(RunState):
 
     @contextlib.contextmanager
     def out_of_memory_means_separate(self) -> Iterator[None]:
-        """If memory runs out in the `with` block, sets `fit_together` to False: there is no memory for both models."""
+        """If memory runs out in the `with` block, sets `fit_together` to False: eager and compiled do not fit
+        together."""
         try:
             yield
         except Exception as error:

@@ -106,8 +106,7 @@ class Messages(dict[str, MessageQueue]):
         """Does nothing: gradio deletes a session's messages when its stream breaks off, but its page may be open."""
 
     def is_read(self, session: str) -> bool:
-        """Returns whether a page reads the session's messages: a stream waits for them, or has taken all that there
-        are."""
+        """Returns whether a page reads the session's messages: a stream waits for them, or has taken all of them."""
         messages: Any = self.get(session)
         return messages is not None and (messages.empty() or bool(messages._getters))
 
