@@ -293,7 +293,7 @@ class Run(RunState):
 
     @contextlib.contextmanager
     def out_of_memory_means_separate(self) -> Iterator[None]:
-        """If memory runs out in the `with` block, sets `fit_together` to False: eager and compiled do not fit
+        """If memory runs out in the `with` block, sets `fit_together` to False: both models do not fit in it
         together."""
         try:
             yield

@@ -400,8 +400,7 @@ class Report:
 
     @cached_property
     def source(self) -> str:
-        """Settings, machine and day, to be written below a picture: 'shapes-vit · batch 4 · float32 · Tesla T4 ·
-        2026-11-21'."""
+        """Settings, machine, day, for below a picture: 'shapes-vit · batch 4 · float32 · Tesla T4 · 2026-11-21'."""
         result = self.result
         return f"{naming.run_line(result)} · {naming.where(result)} · {result.started_at[:10]}"
 
