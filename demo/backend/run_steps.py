@@ -293,8 +293,7 @@ class Run(RunState):
 
     @contextlib.contextmanager
     def out_of_memory_means_separate(self) -> Iterator[None]:
-        """If memory runs out in the `with` block, sets `fit_together` to False: both models do not fit in it
-        together."""
+        """If memory runs out in the `with` block, sets `fit_together` to False: it cannot hold both models."""
         try:
             yield
         except Exception as error:
