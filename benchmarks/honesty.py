@@ -36,7 +36,7 @@ FIRST_CALL_SECONDS = {0.004: 18.0, 0.03: 20.0, 0.3: 35.0}
 """Seconds of the first call on two cores with an empty cache (benchmarks/results/ways.md), by seconds of an eager
 call."""
 SAME = {0.004: 0.94, 0.3: 0.6}
-"""The share of runs with equally fast variants that must at least be called 'same', by the seconds of an eager call."""
+"""{seconds of an eager call: least share of runs called 'same'}, if eager and compiled are truly equally fast."""
 TRUTHS = (1.0, 1.43, 0.7, 1.05)
 SPEC = catalog.make_spec("shapes-vit")
 WAYS = 8

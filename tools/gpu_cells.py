@@ -304,8 +304,8 @@ def time_modes(
 
     - A block is `half` calls of eager, then of each compiled model, then of each compiled model in reverse order, then
       of eager again. For the modes default (D) and reduce-overhead (R) this is E D R R D E.
-    - For each compiled model this is a block as in `demo.backend.timing`. All models share the calls of eager and its
-      control.
+    - So each compiled model has a block as in `demo.backend.timing`: E D D E or E R R E. All compiled models share the
+      calls of eager and the control blocks, in which eager is timed against itself.
     - The first calls after a switch of model do not count. `PLAN` says when the timing ends, for all models at once.
     """
     shared = timing.Samples(half)

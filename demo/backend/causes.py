@@ -163,7 +163,7 @@ def trace_remedy(message: str) -> str:
 
 LEVELS = ("*", "*/*", "*/*/*")
 READ = r"[^/]*\.(json|model|txt|jinja)|model[^/]*\.safetensors"
-"""Regular expression for the names of the files that may be read while a checkpoint is loaded."""
+"""Names of the files that transformers reads to load a checkpoint, as a regular expression: these are examined."""
 MAX_JSON_BYTES = 5_000_000
 KEPT_NAMES = ("model.safetensors", "model.safetensors.index.json")
 OTHER_WEIGHTS = {

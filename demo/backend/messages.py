@@ -90,9 +90,10 @@ class Events:
         self._stream.flush()
 
     def progress(self, phase: str, fraction: float, **more: Any) -> None:
-        """Sends a Progress, or nothing if the last was sent less than 0.25 s ago with the same phase and `code`.
+        """Sends a Progress, or nothing if it would repeat the phase and the field `code` of one sent under 0.25 s ago.
 
-        `more`: further fields of Progress. A field named in `LASTING` that is not in `more` keeps its last value.
+        `more`: further fields of Progress, such as `code`. A field named in `LASTING` that is not in `more` keeps its
+        last value.
         """
         now = time.monotonic()
         same = (phase, more.get("code", "")) == (self._last.phase, self._last.code)

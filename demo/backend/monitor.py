@@ -27,10 +27,10 @@ WINDOW_SECONDS = 1.0
 MIN_SECONDS = 0.25
 """Least seconds between two readings of /proc for a number of free cores: /proc counts in steps of 0.01 s."""
 PAUSE_SECONDS = 2.0
-"""If this process is stopped for at least this long, it counts as a pause. A block of calls takes about 0.1 s, of a
-slow model more."""
+"""A pause is a stop of this process, as when a laptop sleeps, that lasts at least this long. A block of calls usually
+takes about 0.1 s, so no block is taken for a pause."""
 PAUSE_BLOCKS = 5
-"""A pause is also at least this many times as long as the longest block of calls before it."""
+"""A pause also lasts at least this many times as long as the longest block so far: blocks of a slow model are long."""
 _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown")
 
 

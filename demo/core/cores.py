@@ -54,7 +54,7 @@ class Reading:
 
     cores: int
     total: float
-    """Sum over the cores, idle time included."""
+    """Seconds of all cores together, busy and idle."""
     busy: float
     """Time that any process used, or that a hypervisor gave to other machines (steal)."""
     own: float

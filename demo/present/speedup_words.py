@@ -17,7 +17,7 @@ HEADLINES: dict[str, tuple[str, str, str]] = {
 WIDE = 0.1
 """An 'unsure' verdict reads 'No clear difference' if the interval's half-width is at most this, else 'Too noisy'."""
 RANGE = 0.3
-"""Beyond this half-width of the interval a speed-up is stated as a range only: '1.2 to 13× faster'."""
+"""If an interval's relative half-width is larger, ±30 %, only the range is stated: '1.2 to 13× faster'."""
 
 
 def _headline_key(speedup: Speedup) -> str:

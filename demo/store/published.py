@@ -101,9 +101,9 @@ class PublishedRow:
 
     @property
     def costs(self) -> dict[str, tuple[WayCost, WayCost]]:
-        """What eager and what compiled cost a process, by the state of the compile cache, as `RunResult.costs`.
+        """What a process pays for eager and for compiled, by the state of the compile cache, as `RunResult.costs`.
 
-        Each first call counts as one call of one run. {} if no first call was kept, or if the verdict is 'unsure'.
+        A first call of the table was timed once, in one run. {} if it has none, or if the verdict is 'unsure'.
         """
         first_calls = {"cold": self.first_call_seconds, "warm": self.kept_first_call_seconds}
         if self.verdict is None or self.verdict.verdict == "unsure" or self.eager_seconds is None:

@@ -39,7 +39,7 @@ class StoredRun:
     within: Interval
     """The speed-up with its interval, from the run's own process alone."""
     process: ProcessResult | None = None
-    """The process with its times; None if the speed-ups of later runs may not be pooled with it."""
+    """The process of this run, with its times. None if the speed-ups of later runs must not be pooled with it."""
     host_bound: bool | None = None
     """Whether launching kernels limits eager's speed (`RunResult.host_bound`): such speed-ups vary more than others."""
 
@@ -97,13 +97,13 @@ def earlier_processes(
 ) -> tuple[ProcessResult, ...]:
     """Returns the earlier processes whose speed-ups are pooled with the speed-up of `result`.
 
-    - `stored`: stored runs, newest first. Those with the settings of `result` are used; timing options may differ.
-    - `unstored`: earlier processes of the run of `result` that are not stored. Those with as many threads as `result`
-      are used.
-    - The list starts with `unstored`; then comes `stored`, oldest first. It has at most the last `MOST_PROCESSES` - 1
-      processes.
-    - If other programs disturbed `result` and no earlier process had as many threads, other earlier processes are
-      returned: those with as many threads as the newest one.
+    - `stored`: stored runs, newest first. Used are those with the settings and threads of `result`; timing options may
+      differ.
+    - `unstored`: earlier processes of the run of `result`, not stored. Used are those with the threads of `result`.
+    - Order: `unstored`, then `stored` from oldest to newest. If there are more than `MOST_PROCESSES` - 1 processes, the
+      first are left out.
+    - If other programs disturbed `result` and no process is left, other numbers of threads count, too: all processes
+      with as many threads as the newest stored one.
     - () if `result` has no speed-up.
     """
     own = rerun_of(result)

@@ -55,7 +55,7 @@ class Way:
 
     @property
     def changes_eager(self) -> bool:
-        """Whether an option of this way, such as bfloat16, also changes the eager calls of its runs."""
+        """Whether this way of compiling has an option, such as bfloat16, that eager calls in the same run have, too."""
         return not WAYS[self.name].keys().isdisjoint(CHANGES_EAGER)
 
 
@@ -148,7 +148,7 @@ class BestTable:
 
     @property
     def disturbed(self) -> bool:
-        """Whether other programs took CPU cores during the newest run of any way that has a rank."""
+        """Whether other programs took CPU cores during a run of the table: the newest run of any ranked way counts."""
         ranked = [row.measured for row in self.rows if row.rank is not None and row.measured is not None]
         return any(measured.taken for measured in ranked)
 

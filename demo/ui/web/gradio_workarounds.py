@@ -39,7 +39,7 @@ POLL_SECONDS = 0.05
 
 
 def prepare(page: gr.Blocks) -> None:
-    """Works around the faults of gradio in this file for `page`. Call it before the page is launched."""
+    """Applies this file's workarounds for faults of gradio to `page`. Call it before the page is launched."""
     # else gradio requests its own page at the start, which a busy machine answers later than gradio allows
     gradio.networking.url_ok = lambda url: True
     queue: Any = page._queue
