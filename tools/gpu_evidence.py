@@ -25,8 +25,8 @@ loses the group in progress: its processes end with the script, and the next cal
 
 FOLDER holds `cells.jsonl.gz` (everything, including raw times; cells in it are not measured again), `machine.json`,
 `noise.txt` (what the cells and tests print), `cells.csv`, `measured.csv`, `summary.md` and `cache.tar.gz`, the compile
-cache. The cache is in memory (/dev/shm) while a call runs, and the next call unpacks it, even on another machine.
-Nothing else is written. From FOLDER, `python3 -m tools.evidence_tables` makes this project's own tables in
+cache. The cache is in memory (/dev/shm, if it has room) while a call runs. The next call unpacks it, also on another
+machine. Nothing else is written. From FOLDER, `python3 -m tools.evidence_tables` makes this project's own tables in
 assets/measured/ and benchmarks/results/.
 """
 # ruff: noqa: E402
@@ -41,10 +41,12 @@ import functools
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tarfile
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -53,11 +55,23 @@ from typing import Any
 
 NVML_CHECK = "PYTORCH_NVML_BASED_CUDA_CHECK"
 os.environ.setdefault(NVML_CHECK, "1")  # a look for a GPU must not start CUDA: the groups are forked
-CACHE = Path("/dev/shm/worth-compiling-evidence")
-"""The compile cache while the program runs, in memory."""
+CACHE_BYTES = 4_000_000_000
+"""Room that the compile cache needs at most, by a guess. Containers often have 64 MB of /dev/shm."""
+
+
+def cache_folder() -> Path:
+    """Returns the folder of the compile cache while the program runs: in memory if there is room, else in /tmp."""
+    memory = Path("/dev/shm")
+    folder = memory / "worth-compiling-evidence"
+    with contextlib.suppress(OSError):
+        if os.access(folder if folder.exists() else memory, os.W_OK) and shutil.disk_usage(memory).free >= CACHE_BYTES:
+            return folder
+    return Path(tempfile.gettempdir()) / folder.name
+
+
+CACHE = cache_folder()
 if __name__ == "__main__":
-    if os.access(CACHE if CACHE.exists() else CACHE.parent, os.W_OK):
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE))
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE))
     os.environ.setdefault("TRITON_STORE_BINARY_ONLY", "1")  # the rest of a kernel's files is for its debugging
 
 from demo.backend import error_text, machine_probe

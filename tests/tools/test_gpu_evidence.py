@@ -7,9 +7,11 @@ import math
 import os
 import random
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -358,13 +360,15 @@ def test_the_compile_cache_goes_from_call_to_call(tmp_path, monkeypatch) -> None
     assert (cache / "triton" / "0" / "a.cubin").read_text() == "kernel" and not (cache / "gpu_turns.lock").exists()
 
 
-def test_the_cache_of_a_start_is_in_memory(monkeypatch) -> None:
+@pytest.mark.parametrize(("free", "folder"), [(70e9, "/dev/shm"), (64e6, tempfile.gettempdir())], ids=["room", "none"])
+def test_the_cache_of_a_start_is_in_memory_if_there_is_room(free: float, folder: str, monkeypatch) -> None:
     monkeypatch.setattr(os, "environ", variables := {"HOME": "/root"})
     monkeypatch.setattr(os, "access", lambda path, mode: True)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
     monkeypatch.setattr(sys, "argv", ["gpu_evidence", "--help"])
     with pytest.raises(SystemExit), pytest.warns(RuntimeWarning, match="found in sys.modules"):
         runpy.run_module("tools.gpu_evidence", run_name="__main__")
-    assert variables["TORCHINDUCTOR_CACHE_DIR"] == str(gpu_evidence.CACHE) == "/dev/shm/worth-compiling-evidence"
+    assert variables["TORCHINDUCTOR_CACHE_DIR"] == f"{folder}/worth-compiling-evidence"
     assert variables["TRITON_STORE_BINARY_ONLY"] == "1"
 
 

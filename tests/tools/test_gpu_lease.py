@@ -21,8 +21,10 @@ class Missing:
             raise ModuleNotFoundError(f"there is no {name} here")
 
 sys.meta_path.insert(0, Missing())
+from tools import gpu_lease
+assert "torch" not in sys.modules  # its import takes seconds of the lease
 import demo.backend.__main__, demo.cli.main, demo.cli.run_command, demo.cli.terminal, demo.runs.runner
-from tools import evidence_tables, gpu_evidence, gpu_lease, gpu_package_crash, gpu_plain_loop
+from tools import evidence_tables, gpu_evidence, gpu_package_crash, gpu_plain_loop
 spec = importlib.util.spec_from_file_location("test_on_a_gpu", "tests/gpu/test_on_a_gpu.py")
 spec.loader.exec_module(importlib.util.module_from_spec(spec))
 print("imported")
@@ -51,7 +53,7 @@ def test_the_table_gets_most_of_the_first_call(tmp_path) -> None:
 @pytest.mark.parametrize("call", CALL_SECONDS)
 def test_every_step_of_the_evidence_exists(call: int, quick: bool, tmp_path) -> None:
     evidence = [step for step in gpu_lease.steps(call, tmp_path, "abc", quick) if step.module == "tools.gpu_evidence"]
-    assert evidence
+    assert evidence and gpu_lease.REPEATED == gpu_evidence.REPEATED
     for step in evidence:
         options = gpu_evidence._options(step.arguments)
         assert options.quick == quick and options.commit == "abc" and options.folder == tmp_path
