@@ -47,7 +47,8 @@ def add_to(commands: common.Commands) -> None:
     text = "write the figures as a Markdown table"
     parser.add_argument("--export-markdown", type=common.output_file, metavar="FILE", help=text)
     text = "write the result as one HTML file to send: race, slider, machine; without FILE into this folder"
-    parser.add_argument("--share", type=common.output_file, nargs="?", const=Path(), metavar="FILE.html", help=text)
+    names = ("--share", "--html")
+    parser.add_argument(*names, type=common.output_file, nargs="?", const=Path(), metavar="FILE.html", help=text)
     common.add_calls(parser, " With --at-least the gate is over the whole work.")
     parser.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
     parser.add_argument("--full", action="store_true", help="print every figure, as `history ID` does")

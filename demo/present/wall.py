@@ -22,7 +22,7 @@ from .report import STARTS, Report
 WALL_WIDTH, WALL_HEIGHT, WALL_TOP = 240, 84, 6
 POINTS = 60
 """Number of points of a curve."""
-TICK_APART = 36
+TICK_APART = 42
 """Least distance of two texts below the axis; a text that would be nearer to the one before it is left out."""
 TIME_TICKS = (
     (0.01, "10 ms"),
@@ -37,8 +37,10 @@ TIME_TICKS = (
 _STYLE = f"""<style>
 .wall {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(13.5rem, 1fr)); gap: 1.4rem 1.6rem; }}
 .wall {{ margin: 0; padding: 0; list-style: none; }}
+/* the charts of a row stand at one height */
+.wall :is(li, a, div) {{ display: grid; grid-row: span 4; grid-template-rows: subgrid; gap: 0; }}
 .wall li {{ margin: 0; min-width: 0; }}
-.wall :is(a, div) {{ display: block; color: inherit; text-decoration: none; font-size: 0.8125rem; line-height: 1.35; }}
+.wall :is(a, div) {{ color: inherit; text-decoration: none; font-size: 0.8125rem; line-height: 1.35; }}
 .wall a:is(:hover, :focus-visible) b {{ text-decoration: underline; }}
 .wall b {{ display: block; font-size: 0.9375rem; overflow-wrap: anywhere; }}
 .wall span {{ display: block; color: var(--muted, #59636e); overflow-wrap: anywhere; }}
@@ -155,9 +157,9 @@ def wall(races: Sequence[Race]) -> str:
 def _item(race: Race, axis: _Axis) -> str:
     pays = [f"{fmt.duration(line.crossing[1])} {_start(line)}" for line in race.lines[1:] if line.crossing is not None]
     words = f"Pays after {', '.join(pays)}" if pays else "Never pays here"
-    source = f"<span>{escape(race.source)}</span>" if race.source else ""
+    about = "<br/>".join(escape(text) for text in (race.about, race.source) if text)
     content = (
-        f"<b>{escape(fmt.printable(race.name))}: {escape(race.ratio)}</b><span>{escape(race.about)}</span>{source}"
+        f"<b>{escape(fmt.printable(race.name))}: {escape(race.ratio)}</b><span>{about}</span>"
         f'{_picture(race, axis, words)}<span class="pays">{escape(words)}</span>'
     )
     return f'<a href="?{race.query}">{content}</a>' if race.query else f"<div>{content}</div>"
@@ -174,13 +176,16 @@ def _picture(race: Race, axis: _Axis, words: str) -> str:
     def y(share: float) -> float:
         return round(WALL_TOP + WALL_HEIGHT * (1 - share / highest), 1)
 
-    parts, text_at = [], 0.0
+    parts, text_at = [], -math.inf
     for seconds, text in TIME_TICKS:
-        if axis.begin < seconds < axis.end:
-            parts.append(f'<path class="tick" d="M{axis.x(seconds)} {WALL_TOP}V{y(0)}"/>')
-        if axis.begin < seconds < axis.end and axis.x(seconds) - text_at >= TICK_APART:
-            text_at = axis.x(seconds)
-            parts.append(f'<text x="{axis.x(seconds)}" y="{y(0) + 12}" text-anchor="middle">{text}</text>')
+        x = axis.x(seconds)
+        if not axis.begin < seconds < axis.end:
+            continue
+        parts.append(f'<path class="tick" d="M{x} {WALL_TOP}V{y(0)}"/>')
+        if x - text_at >= TICK_APART:
+            text_at = x
+            at_edge = "start" if x < TICK_APART / 2 else "end" if x > WALL_WIDTH - TICK_APART / 2 else "middle"
+            parts.append(f'<text x="{x}" y="{y(0) + 12}" text-anchor="{at_edge}">{text}</text>')
     parts.append(f'<path class="eager" d="M0 {y(1)}H{WALL_WIDTH}"/>')
     for line in lines:
         times = [line.first * (axis.end / line.first) ** (point / POINTS) for point in range(POINTS + 1)]

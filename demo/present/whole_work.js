@@ -68,6 +68,8 @@ window.wholeWork = (() => {
     const winner = bestGuess(ways, best, calls), rest = best.filter(name => name !== winner);
     return `${winner} ${amount(saved(ways, winner, calls))}${rest.length ? `, ${NOT_TOLD} from ${listed(rest)}` : ''}`;
   };
+  const unbroken = words => words.replace(/(?<=\d) (?=(?:ms|s|min|h|days)\b)|(?<=\d (?:min|h)) (?=\d)/g, '\u00a0');
+  const shortQuestion = (noun, rate) => `${noun[0].toUpperCase()}${noun.slice(1)}s ${rate ? 'a day' : 'between restarts'}`;
   const eagerTakes = (work, calls) => {
     const images = work.images > 1 ? ` for ${count(calls * work.images, 'image')}` : '';
     return `Eager takes ${duration(total(Object.values(Object.values(work.starts)[0])[0], calls)[0])}${images}.`;
@@ -87,16 +89,21 @@ window.wholeWork = (() => {
   // ---- the mark in the race: where each line is after that many calls
 
   const SVG = 'http://www.w3.org/2000/svg';
-  const markRace = (race, work) => {
+  const markRace = (race, work, many) => {
     race.querySelector('.asked')?.remove();
     const [left, right, top, height, end, most] = JSON.parse(race.dataset.plot);
-    if (work > most) return;
     const mark = document.createElementNS(SVG, 'g'), y = top + height * (1 - work / most);
     mark.setAttribute('class', 'asked');
     const part = (name, attributes) => {
       const made = mark.appendChild(document.createElementNS(SVG, name));
       for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+      return made;
     };
+    if (work > most) {
+      part('text', { class: 'small', x: right, y: top - 6, 'text-anchor': 'end' }).textContent = `${many}: beyond this chart`;
+      race.append(mark);
+      return;
+    }
     part('path', { class: 'level', d: `M${left} ${y}H${right}` });
     for (const line of race.querySelectorAll('.line[data-each]')) {
       const seconds = Number(line.dataset.first) + work * Number(line.dataset.each);
@@ -125,7 +132,8 @@ window.wholeWork = (() => {
     if (typed !== document.activeElement) typed.value = to.rate ?? grouped(calls);
     section.querySelector('.eager-takes').textContent = (to.rate ? `${many}. ` : '') + eagerTakes(work, calls);
     const answers = Object.entries(work.starts).map(([start, ways]) => [start, answer(ways, calls)]);
-    section.querySelectorAll('.start b').forEach((place, number) => { place.textContent = answers[number][1]; });
+    section.querySelectorAll('.start b').forEach((place, number) => { place.textContent = unbroken(answers[number][1]); });
+    section.querySelector('.short').textContent = shortQuestion(work.noun, to.rate);
     section.said = `${many}: ${answers.map(([start, words]) => `${start} ${words}`).join(', ')}.`;
   };
   const drawAll = () => {
@@ -136,11 +144,12 @@ window.wholeWork = (() => {
     for (const section of sections) draw(section, asked);
     const raced = document.querySelector('#work .whole-work, .sent .whole-work');
     if (!raced) return;  // a search has sliders and no race
-    const work = String(asked.calls / JSON.parse(raced.dataset.work).tokens);
+    const { tokens, noun } = JSON.parse(raced.dataset.work), many = count(asked.calls, noun);
+    const work = String(asked.calls / tokens);
     for (const race of document.querySelectorAll('#race svg[data-plot], .sent svg[data-plot]')) {
       if (race.dataset.asked === work) continue;
       race.dataset.asked = work;
-      markRace(race, Number(work));
+      markRace(race, Number(work), many);
     }
   };
 
@@ -179,5 +188,5 @@ window.wholeWork = (() => {
   else begin();
 
   const asText = () => (asked ? [asked.calls, asked.rate].filter(Boolean).join(' ') : '');  // '172800 2/s'
-  return { answer, asText, callsAt, eagerTakes, read };
+  return { answer, asText, callsAt, eagerTakes, read, unbroken };
 })();

@@ -10,6 +10,7 @@ A strip and a sentence claim no more than the measurement: if the intervals do n
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -258,14 +259,15 @@ def slider(choice: Choice | None, calls: int = USUAL_CALLS, rate: str = "") -> s
     if choice is None:
         return ""
     rows = "".join(
-        f'<p class="start"><span>{escape(fmt.capital(start))}:</span> <b>{escape(answer(ways, calls))}</b></p>'
+        f'<p class="start"><span>{escape(fmt.capital(start))}:</span> '
+        f"<b>{escape(unbroken(answer(ways, calls)))}</b></p>"
         f'<div class="along">{strip(ways, fmt.capital(start))}<i class="here"></i></div>'
         for start, ways in choice.starts.items()
     )
     ticks = "".join(f'<span style="left:{decade / DECADES:.1%}">{words}</span>' for decade, words in TICK_TEXTS.items())
     last, asks = DECADES * STEPS_A_DECADE, question(choice)
     # stage mode has room for the short one only
-    short = f"{choice.noun.capitalize()}s between restarts"
+    short = f"{choice.noun.capitalize()}s {'a day' if rate else 'between restarts'}"
     heading = f'<b><span class="long">{asks}</span><span class="short">{short}</span></b>'
     hint = "A number, or a rate such as 2/s: a day of it"
     many, typed = fmt.count(calls, choice.noun), fmt.group_thousands(calls)
@@ -285,6 +287,12 @@ def slider(choice: Choice | None, calls: int = USUAL_CALLS, rate: str = "") -> s
         f'aria-label="{asks}" aria-valuetext="{many}">'
         f'<div class="ticks" aria-hidden="true">{ticks}</div>{rows}{doubt}<p class="aloud" role="status"></p></section>'
     )
+
+
+def unbroken(words: str) -> str:
+    """Returns an answer with no-break spaces within each duration: no line ends in the middle of '4 min 55 s'."""
+    within = r"(?<=\d) (?=(?:ms|s|min|h|days)\b)|(?:(?<=\d min)|(?<=\d h)) (?=\d)"
+    return re.sub(within, "\N{NO-BREAK SPACE}", words)
 
 
 def eager_takes(choice: Choice, calls: int) -> str:

@@ -32,7 +32,7 @@ def cost(first: float, call: float, sure: float) -> WayCost:
 
 IN_JAVASCRIPT = """inputs => inputs.map(([work, step]) => { const calls = wholeWork.callsAt(step);
   const answers = Object.values(work.starts).map(ways => wholeWork.answer(ways, calls));
-  return [calls, answers, wholeWork.eagerTakes(work, calls)]; })"""
+  return [calls, answers, answers.map(wholeWork.unbroken), wholeWork.eagerTakes(work, calls)]; })"""
 
 
 def same_in_both(chromium: Any, asked: list[tuple[whole_work.Choice, int]]) -> None:
@@ -42,7 +42,7 @@ def same_in_both(chromium: Any, asked: list[tuple[whole_work.Choice, int]]) -> N
     for choice, step in asked:
         calls = whole_work.calls_at(step)
         answers = [whole_work.answer(ways, calls) for ways in choice.starts.values()]
-        expected.append([calls, answers, whole_work.eager_takes(choice, calls)])
+        expected.append([calls, answers, [*map(whole_work.unbroken, answers)], whole_work.eager_takes(choice, calls)])
     tab = chromium.new_page()
     tab.add_script_tag(content=whole_work.file_text("whole_work.js"))
     assert tab.evaluate(IN_JAVASCRIPT, inputs) == expected
@@ -154,6 +154,14 @@ def test_the_slider_is_moved_by_keys(shown: Any) -> None:
     assert sentence.startswith("1\N{NARROW NO-BREAK SPACE}200 calls: from nothing costs ")
 
 
+def test_a_number_beyond_the_race_is_said_there(shown: Any) -> None:
+    race, slider = shown.locator("#race .race:visible"), shown.get_by_role("slider", name="between two restarts")
+    slider.press("End")
+    assert race.locator(".asked").text_content().endswith("000 calls: beyond this chart")
+    slider.press("Home")
+    assert race.locator(".asked circle").count() > 1 and race.locator(".asked text").count() == 0
+
+
 def test_a_link_keeps_the_number_of_calls(shown: Any, address: str) -> None:
     shown.wait_for_url("**run=*")
     run_id = shown.evaluate("new URLSearchParams(location.search).get('run')")
@@ -192,3 +200,4 @@ def test_the_stage_keeps_what_was_typed(shown: Any) -> None:
     for switch in ("on", "off"):
         shown.locator(f"[data-stage={switch}]").click()
         assert typed.input_value() == "2/s"
+        assert shown.locator("#work .short").text_content() == "Calls a day"

@@ -219,10 +219,11 @@ def test_a_number_of_calls_is_answered_in_words_and_as_json(fake: Any, capsys) -
         assert work["starts"]["cold"]["saved"] == plain(ok_result().whole_work(40_000)["cold"].saved)
 
 
-def test_one_file_to_send_is_written_into_this_folder(fake: Any, tmp_path, monkeypatch, capsys) -> None:
+@pytest.mark.parametrize("option", ["--share", "--html"])
+def test_one_file_to_send_is_written_into_this_folder(option: str, fake: Any, tmp_path, monkeypatch, capsys) -> None:
     fake(ok_result())
     monkeypatch.chdir(tmp_path)
-    assert main([*RUN, "--calls", "40000", "--share"]) == 0
+    assert main([*RUN, "--calls", "40000", option]) == 0
     file = tmp_path / f"worth-compiling-{ok_result().id}.html"
     assert file.read_text(encoding="utf-8") == share.page(Report(ok_result()), 40_000)
     assert f"One file to send lies in {file}.\n" in capsys.readouterr().err

@@ -124,10 +124,22 @@ def test_the_slider_brings_its_figures_along() -> None:
     ]
     step = int(re.search(r'type="range"[^>]* value="(\d+)"', html)[1])
     assert whole_work.calls_at(step) == 40_000
-    assert html.count(whole_work.answer(ways, 40_000)) == 1
+    assert html.count(whole_work.unbroken(whole_work.answer(ways, 40_000))) == 1
 
 
 def test_the_slider_has_steps_of_two_digits_from_1_to_100_million() -> None:
     steps = [whole_work.calls_at(step) for step in range(401)]
     assert (steps[0], steps[50], steps[-1]) == (1, 10, 10**8) and steps == sorted(steps)
     assert all(fmt.two_digits(calls) == calls for calls in steps)
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ("saves 4 min 28 s (4 min to 4 min 55 s)", ["saves", "4_min_28_s", "(4_min", "to", "4_min_55_s)"]),
+        ("saves 16 h 39 min (9 h to 20 days)", ["saves", "16_h_39_min", "(9_h", "to", "20_days)"]),
+        ("may cost 5.0 ms or save 9.0 s", ["may", "cost", "5.0_ms", "or", "save", "9.0_s"]),
+    ],
+)
+def test_no_line_ends_within_a_duration(words: str, lines: list[str]) -> None:
+    assert whole_work.unbroken(words).replace("\N{NO-BREAK SPACE}", "_").split(" ") == lines
