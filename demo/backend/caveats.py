@@ -14,9 +14,10 @@ from ..core.caveat import Caveat
 from ..core.cores import BUSY_CPU
 from ..core.machine import GpuSample
 from ..core.options import RunSpec
+from ..core.outputs import Parity
 from ..core.result import RunResult
 from . import causes, failures, instruction_probe, profiling
-from .effects import Effects, Operator, compute_when_read, tensors
+from .effects import Effects, Operator, compute_when_read, parts_in_eager, tensors
 from .timing import MIN_CALLS
 from .workload import Variants, Workload, dtype_of
 
@@ -38,7 +39,7 @@ LOW_CLOCK = 0.75
 
 
 def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[Caveat]:
-    """Returns caveats about calls that compute nothing: outputs are stored tensors, or are computed only when read."""
+    """Returns caveats about calls that compute nothing, compute only when outputs are read, or ignore their inputs."""
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
         """Returns (address, version) of each tensor. Writing to a tensor raises its version, which is a count."""
@@ -56,8 +57,18 @@ def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[C
         before = identities(first)
         if before and before == identities(tensors(variant.call())):
             repeated.append(name)
-    copied = [Caveat("copied_answer")] if effects.copies and not repeated else []
-    return [*lazy, *copied, *(Caveat("same_tensor", {"variant": name}) for name in repeated)]
+    others = {"copied_answer": effects.copies, "constant": effects.constant, "unread": effects.unread}
+    kept = [] if repeated else [Caveat(key) for key, true in others.items() if true][:1]
+    return [*lazy, *kept, *(Caveat("same_tensor", {"variant": name}) for name in repeated)]
+
+
+def of_agreement(agreement: Parity, effects: Effects) -> list[Caveat]:
+    """Returns a caveat if it is not known whether outputs agree, or if they may agree by chance."""
+    if agreement.unknown:
+        return [Caveat("not_compared", {"reason": agreement.reason})]
+    if effects.draws:
+        return [Caveat("draws")]
+    return [Caveat("drew", {"seeds": effects.seeds})] if effects.seeds else []
 
 
 def of_numbers(workload: Workload) -> list[Caveat]:
@@ -83,7 +94,7 @@ def subnormal_shares(workload: Workload) -> str:
     places = {"weights": tensors([*model.parameters(), *model.buffers()]), "inputs": tensors(workload.batch)}
     counts = {name: _count_subnormal(group) for name, group in places.items()}
     workload.restorer.restore()  # outside of the count: it copies the inputs
-    with _Subnormals() as results:
+    with parts_in_eager(), _Subnormals() as results:
         workload.once(model)
     counts["results of its operators"] = results.count
     shares = {name: count[0] / max(1, count[1]) for name, count in counts.items()}
@@ -93,6 +104,8 @@ def subnormal_shares(workload: Workload) -> str:
 class _Subnormals(TorchDispatchMode):
     """Counts the subnormal numbers in the results of all operators that run within its `with` block."""
 
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.count = np.zeros(2)
@@ -101,7 +114,9 @@ class _Subnormals(TorchDispatchMode):
         self, func: Operator, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
     ) -> object:
         out = func(*args, **(kwargs or {}))
-        if "empty" not in func.overloadpacket.__name__:  # memory in which nothing was written yet may hold any number
+        if (
+            "empty" not in getattr(func, "overloadpacket", func).__name__
+        ):  # memory in which nothing was written yet may hold any number
             self.count += _count_subnormal([leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)])
         return out
 

@@ -3,6 +3,7 @@
 - Whether it draws random numbers that change its outputs, even if it seeds the generator itself.
 - Which inputs it changes, and which tensors and numbers of its modules.
 - Whether it computes anything: its outputs may be copies of stored tensors, or tensors that compute only when read.
+- Whether its outputs depend on the numbers of its inputs.
 
 Not covered: state outside of modules and inputs, and the operating system's random numbers.
 """
@@ -30,6 +31,13 @@ from .restorer import PLAIN, Restorer, Slot, same, slots_of, weight_places
 
 COPIES = {"clone", "detach", "alias", "copy_", "_to_copy", "lift_fresh", "contiguous", "empty_like", "empty", "zeros"}
 """Names of ATen operators, besides views, that compute no new numbers."""
+FILLS = {
+    *("ones", "full", "zeros_like", "ones_like", "full_like"),
+    *("new_empty", "new_zeros", "new_ones", "new_full", "fill_", "zero_"),
+}
+"""Names of further ones: they write one constant into each place of a tensor. Their first argument is not read."""
+UNSEEN_READS = ("numpy", "tolist", "data_ptr", "__array__", "__dlpack__")
+"""Methods of a tensor that give its numbers, or their address, to code that calls no operator of torch."""
 COMPUTED_LATER = (Iterator, Awaitable, FunctionType, partial, Future, torch.futures.Future)
 SEED, OTHER_SEEDS = 20_261_128, range(77, 3_077, 100)
 SEEDS_SECONDS = 0.5
@@ -54,6 +62,12 @@ class Effects:
     """Whether all outputs are copies of weights, or of tensors that the model kept from an earlier call."""
     drew: bool = False
     """Whether the call draws random numbers, whatever it does with them."""
+    seeds: int = 0
+    """With how many further seeds the outputs stayed the same. 0 if the call draws nothing."""
+    unread: bool = False
+    """Whether no output depends on the numbers of the inputs. False if that is not known."""
+    constant: bool = False
+    """Whether, besides, the call computes nothing: its outputs are constants, such as `torch.zeros(3)`."""
 
     @property
     def changes(self) -> str:
@@ -87,16 +101,44 @@ def observe(model: torch.nn.Module, restorer: Restorer, call: Callable[[], objec
         restorer.keep_state(changed)
         restorer.needed = True
         restorer.restore()
-    draws, since = False, time.monotonic()
+    copies, unread = first.copied(outputs), first.unread(outputs)  # now: later calls use the memory again
+    draws, seeds, since = False, 0, time.monotonic()
     for seed in OTHER_SEEDS if first.drew else ():
         again, _ = _trace_call(generators, call, seed, inputs=restorer.batch)
         restorer.restore()
         draws = not same(tensors(outputs), tensors(again))
+        seeds += not draws
         if draws or time.monotonic() - since > SEEDS_SECONDS:
             break
+    unread = unread and not (first.drew or inputs or state) and _ignores_numbers(model, restorer.batch, outputs)
     if not restorer.needed:
         restorer.forget()
-    return Effects(draws, inputs, state, restorer.needed, first.copied(outputs), first.drew)
+    return Effects(
+        draws,
+        inputs,
+        state,
+        restorer.needed,
+        copies,
+        first.drew,
+        seeds=seeds,
+        unread=unread,
+        constant=unread and not first.computed,
+    )
+
+
+def _ignores_numbers(model: torch.nn.Module, batch: dict[str, object], outputs: list[torch.Tensor]) -> bool:
+    """Returns whether a call with other numbers in the inputs gives the same `outputs`; False if it fails.
+
+    A `_Trace` alone is no proof: code that calls no operator, such as an extension in C++, may have read the inputs.
+    """
+
+    def other(tensor: torch.Tensor) -> torch.Tensor:
+        moved = tensor.flatten().flip(0).reshape(tensor.shape)  # indices and masks stay valid
+        return moved + 1 if tensor.is_floating_point() else moved
+
+    with suppress(Exception):  # these numbers may be refused
+        return same(tensors(model(**pytree.tree_map_only(torch.Tensor, other, batch))), outputs)
+    return False
 
 
 def compute_when_read(outputs: object) -> str:
@@ -106,12 +148,20 @@ def compute_when_read(outputs: object) -> str:
         return type(later[0]).__name__
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor) and type(leaf) not in PLAIN:
-            trace = _Trace(SEED, ())
+            trace = _Trace(SEED, {})
             with suppress(Exception), torch.no_grad(), trace:
                 leaf.clone()
             if trace.computed:
                 return type(leaf).__name__
     return ""
+
+
+def parts_in_eager() -> Any:
+    """Returns a context in which functions that the model compiles itself run in eager, as a dispatch mode needs.
+
+    Else torch.compile may fail in the mode, as within flex_attention, and mark functions that later calls need.
+    """
+    return torch.compiler.set_stance("force_eager")
 
 
 def _trace_call(
@@ -123,7 +173,7 @@ def _trace_call(
     - `generators`: those of Python and NumPy that the model may use. If one changes, `drew` of the `_Trace` is True.
     - `inputs`: the arguments of the call.
     """
-    trace = _Trace(seed, _strided_tensors(inputs))
+    trace = _Trace(seed, inputs)
     seed_random, seed_numpy, default_rng = random.seed, np.random.seed, np.random.default_rng
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
 
@@ -139,42 +189,77 @@ def _trace_call(
 
         return Seeded
 
+    def noted(read: Callable[..., object]) -> Callable[..., object]:
+        def reading(*args: object, **kwargs: object) -> object:
+            trace.escaped = True
+            return read(*args, **kwargs)
+
+        return reading
+
+    def states() -> list[bytes]:
+        return [_state(generator) for generator in generators]
+
+    def reseeded(seed_generator: Callable[[int], object]) -> Callable[..., None]:
+        def reseed(*_: object, **__: object) -> None:
+            trace.drew |= before != states()
+            seed_generator(next(trace.seeds))
+            before[:] = states()
+
+        return reseed
+
     with ExitStack() as undo:
         undo.enter_context(torch.random.fork_rng(devices))
+        undo.enter_context(parts_in_eager())
         undo.callback(random.setstate, random.getstate())
         undo.callback(np.random.set_state, np.random.get_state())
         seed_random(seed)
         seed_numpy(seed)
-        undo.enter_context(mock.patch.object(random, "seed", lambda *_, **__: seed_random(next(trace.seeds))))
-        undo.enter_context(mock.patch.object(np.random, "seed", lambda *_, **__: seed_numpy(next(trace.seeds))))
+        undo.enter_context(mock.patch.object(random, "seed", reseeded(seed_random)))
+        undo.enter_context(mock.patch.object(np.random, "seed", reseeded(seed_numpy)))
         undo.enter_context(mock.patch.object(np.random, "default_rng", seeded_rng))
         torch.manual_seed(seed)
-        before = [pickle.dumps(generator) for generator in generators]
+        before = states()
+        for name in UNSEEN_READS:
+            undo.enter_context(mock.patch.object(torch.Tensor, name, noted(getattr(torch.Tensor, name))))
         with (
-            mock.patch.object(random, "Random", with_own_seed(random.Random)),  # here alone: it would not be pickled
+            mock.patch.object(random, "Random", with_own_seed(random.Random)),
             mock.patch.object(np.random, "RandomState", with_own_seed(np.random.RandomState)),
             trace,
         ):
             outputs = [tensor.clone() for tensor in tensors(call())]
-        trace.drew |= before != [pickle.dumps(generator) for generator in generators]
+        trace.drew |= before != states()
     return outputs, trace
 
 
 class _Trace(TorchDispatchMode):
-    """Watches the operators of a call: `drew` tells if one drew random numbers, `copied` if outputs are only copies."""
+    """Watches the operators of a call.
 
-    def __init__(self, seed: int, inputs: Iterable[torch.Tensor]) -> None:
+    - `drew`: whether one drew random numbers. `computed`: whether one computed new numbers.
+    - `copied` and `unread` tell whether outputs are only copies, and whether none depends on the inputs' numbers.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, seed: int, inputs: object) -> None:
         """`seed`: the generator is set to it before the first operator that draws, to `seed` + 1 before the next, ...
 
         With the same seed each time, a model that draws until a number fits would draw the same number for ever.
-        `inputs`: tensors of the batch. An output that is a copy of one of these does not count as copied.
+        `inputs`: the batch. An output that is a copy of one of its tensors does not count as copied.
         """
         super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.seeds = count(seed)
         self.drew = self.computed = False
-        self._origins: dict[int, int] = {tensor.untyped_storage().data_ptr(): 0 for tensor in inputs}
+        given = _strided_tensors(inputs)
+        self._origins: dict[int, int] = {_address(tensor): 0 for tensor in given}
         """Maps a storage's address to that of the storage it was copied from; to 0 for inputs and for new numbers."""
         self._inputs = set(self._origins)
+        self._reached = set(self._inputs)
+        """Addresses of storages whose numbers depend on those of the inputs."""
+        leaves = pytree.tree_leaves(inputs)
+        self.escaped = not given or not all(
+            isinstance(leaf, bool | str | None) or type(leaf) in PLAIN for leaf in leaves
+        )
+        """Whether numbers of the inputs may have reached an output unseen, as by an `if` on one of them."""
 
     def __torch_dispatch__(
         self,
@@ -186,7 +271,8 @@ class _Trace(TorchDispatchMode):
         if any(kind not in PLAIN for kind in types):
             return NotImplemented  # a subclass is asked first, and calls its own operators
         kwargs = kwargs or {}
-        draws = torch.Tag.nondeterministic_seeded in func.tags
+        ordinary = isinstance(func, torch._ops.OpOverload)  # not one such as flex_attention, which calls functions
+        draws = not ordinary or torch.Tag.nondeterministic_seeded in func.tags
         generators = _torch_generators(kwargs.get("generator")) if draws else []
         for generator in generators:
             generator.manual_seed(next(self.seeds))
@@ -195,33 +281,64 @@ class _Trace(TorchDispatchMode):
         self.drew |= any(
             not torch.equal(generator.get_state(), was) for generator, was in zip(generators, before, strict=True)
         )
-        self._note(func, args, out)
+        if ordinary:
+            self._note(func, args, out)
+            self._follow(func, args, kwargs, out)
+        else:
+            self.computed = self.escaped = True
         return out
 
     def _note(self, func: Operator, args: tuple[object, ...], out: object) -> None:
         name = func.overloadpacket.__name__
         copies = name in COPIES or func.is_view
-        self.computed |= not copies
+        self.computed |= not copies and name not in FILLS
         source = args[1] if name == "copy_" else args[0] if args else None
         origin = 0
         if copies and isinstance(source, torch.Tensor) and source.layout == torch.strided:
-            place = source.untyped_storage().data_ptr()
+            place = _address(source)
             origin = self._origins.get(place, place)
-        # An operator may write to an argument and return nothing, as torch._foreach_add_ does.
-        named = zip(func._schema.arguments, args, strict=False)
-        written = [given for argument, given in named if argument.alias_info and argument.alias_info.is_write]
-        for tensor in _strided_tensors((out, written)):
-            place = tensor.untyped_storage().data_ptr()
+        for tensor in _strided_tensors((out, _write_targets(func, args))):
+            place = _address(tensor)
             if not (copies and place in self._inputs):  # `restore` copies into inputs as well
                 self._origins[place] = origin
+
+    def _follow(self, func: Operator, args: tuple[object, ...], kwargs: dict[str, object], out: object) -> None:
+        """Notes which storages now hold numbers that depend on those of the inputs."""
+        name = func.overloadpacket.__name__
+        read = args[1:] if name in FILLS or name == "empty_like" else args
+        held = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        results = [leaf for leaf in pytree.tree_leaves((out, _write_targets(func, args))) if leaf is not None]
+        if any(not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided for leaf in (*held, *results)):
+            self.escaped = True
+            return
+        if any(_address(tensor) in self._reached for tensor in _strided_tensors((read, kwargs))):
+            self.escaped |= not results
+            self._reached |= {_address(tensor) for tensor in results}
+        else:  # a new tensor may lie where one was that is gone
+            self._reached -= {_address(tensor) for tensor in results} - {_address(tensor) for tensor in held}
+
+    def unread(self, outputs: object) -> bool:
+        """Returns whether none of `outputs` (clones of the call's outputs) depends on the numbers of the inputs.
+
+        False if there are no outputs, if it is not known, and if the model keeps such numbers for a later call.
+        """
+        places = {_address(tensor) for tensor in _strided_tensors(outputs)}
+        if self.escaped or not places or places & self._reached:
+            return False
+        return not (self._reached - self._inputs) & live_storages().keys()
 
     def copied(self, outputs: object) -> bool:
         """Returns whether all `outputs` (clones of the call's outputs) are copies of tensors older than the call.
 
-        False if there are no outputs. A copy of an input does not count.
+        False if there are no outputs, and if the model keeps new numbers for a later call. A copy of an input does not
+        count.
         """
-        origins = {self._origins.get(tensor.untyped_storage().data_ptr(), 0) for tensor in _strided_tensors(outputs)}
-        return bool(origins) and 0 not in origins and origins <= live_storages().keys()
+        origins = {self._origins.get(_address(tensor), 0) for tensor in _strided_tensors(outputs)}
+        if not origins or 0 in origins:
+            return False
+        new = {place for place, origin in self._origins.items() if origin == 0} - self._inputs
+        alive = live_storages().keys()
+        return origins <= alive and not new & alive
 
 
 def growth_per_call(call: Callable[[], object]) -> int:
@@ -262,6 +379,15 @@ def _generators(model: torch.nn.Module, kept: Iterable[object]) -> list[object]:
     return list({id(generator): generator for generator in candidates if isinstance(generator, kinds)}.values())
 
 
+def _state(generator: Any) -> bytes:
+    """Returns the state of a generator of Python or NumPy; nothing for one without a state, as `SystemRandom`."""
+    if hasattr(generator, "bit_generator"):
+        return pickle.dumps(generator.bit_generator.state)
+    with suppress(NotImplementedError):
+        return pickle.dumps(generator.getstate() if hasattr(generator, "getstate") else generator.get_state())
+    return b""
+
+
 def _torch_generators(own: object) -> list[torch.Generator]:
     if isinstance(own, torch.Generator):
         return [own]
@@ -270,10 +396,15 @@ def _torch_generators(own: object) -> list[torch.Generator]:
 
 
 def tensors(nested: object) -> list[torch.Tensor]:
-    """Returns every tensor in nested containers and dataclasses, in a fixed order. Sparse ones become dense copies."""
+    """Returns every tensor in nested containers and dataclasses, in a fixed order.
+
+    Sparse ones become dense copies, and nested tensors their parts.
+    """
     leaves: list[torch.Tensor] = []
     for leaf in pytree.tree_leaves(nested):
-        if isinstance(leaf, torch.Tensor):
+        if isinstance(leaf, torch.Tensor) and leaf.is_nested:
+            leaves += leaf.unbind()
+        elif isinstance(leaf, torch.Tensor):
             leaves.append(leaf if leaf.layout == torch.strided else leaf.to_dense())
         elif is_dataclass(leaf):
             leaves += tensors([getattr(leaf, part.name) for part in fields(leaf)])
@@ -283,6 +414,16 @@ def tensors(nested: object) -> list[torch.Tensor]:
 def _strided_tensors(nested: object) -> list[torch.Tensor]:
     leaves = pytree.tree_leaves(nested)
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided]
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _write_targets(func: Operator, args: tuple[object, ...]) -> list[object]:
+    """Returns the arguments that an operator writes to. It may return none of them, as torch._foreach_add_ does."""
+    named = zip(func._schema.arguments, args, strict=False)
+    return [given for argument, given in named if argument.alias_info and argument.alias_info.is_write]
 
 
 def _mark(weight: torch.Tensor) -> tuple[object, ...]:

@@ -14,7 +14,7 @@ from torch._dynamo.exc import BackendCompilerFailed, Unsupported, UserError
 
 from ..core import catalog, format as fmt, hub
 from ..core.caveat import Caveat
-from ..core.measurement import GraphBreak
+from ..core.measurement import Compilation
 from ..core.options import OWN_MODEL, BadInput, OptionValues, RunSpec
 from ..core.progress import PHASE_DOING
 from ..core.refusals import AGAIN, less_memory, other_way_to_compile
@@ -136,20 +136,22 @@ def _half_format(spec: RunSpec) -> str:
     return ""
 
 
-def nothing_done(caveats: Sequence[Caveat], fallbacks: Sequence[GraphBreak]) -> Failure:
+def nothing_done(caveats: Sequence[Caveat], compilation: Compilation) -> Failure:
     """Returns the failure of a run in which nothing was compiled, or nothing was computed.
 
     - `caveats`: at least one, each with a key of `NOTHING_DONE`. The message contains one of them.
-    - `fallbacks`: the functions that dynamo left to eager, and why.
+    - `compilation`: why nothing was compiled is said by the functions that dynamo left to eager, or else by the graph
+      breaks.
     """
+    breaks = compilation.fallbacks or compilation.graph_breaks
     # What computes nothing has no graph either.
     first = next((caveat for caveat in caveats if caveat.key != "no_graph"), caveats[0])
     what = "compiled" if first.key == "no_graph" else "computed"
-    remedies = (causes.trace_remedy(fallback.reason) for fallback in fallbacks)
+    remedies = (causes.trace_remedy(broken.reason) for broken in breaks)
     remedy = causes.switched_off() or next(filter(None, remedies), "")  # a forward may have switched it off itself
     message = f"Nothing was {what}, so there is no speed-up. {first}"
-    if what == "compiled" and fallbacks:
-        reasons = [f"{fallbacks[0].location}: {fallbacks[0].reason.rstrip('.')}", causes.hidden_errors()]
+    if what == "compiled" and breaks:
+        reasons = [f"{breaks[0].location}: {breaks[0].reason.rstrip('.')}", causes.hidden_errors()]
         message += f" {'; '.join(filter(None, reasons))}."
     return Failure("time", message, remedy)
 

@@ -259,7 +259,7 @@ class Run(RunState):
             if grown > MUCH_MEMORY and (each := effects.growth_per_call(variants.eager.call)):
                 self.caveats.append(Caveat("grows", {"size": fmt.size(each)}))
         if nothing := [caveat for caveat in self.caveats if caveat.key in NOTHING_DONE]:
-            self.set_fields(status="failed", failure=failures.nothing_done(nothing, self.compilation().fallbacks))
+            self.set_fields(status="failed", failure=failures.nothing_done(nothing, self.compilation()))
         elif recompiles:
             self.set_fields(status="failed", failure=failures.recompile_failure(recompiles))
 
@@ -394,23 +394,23 @@ class Run(RunState):
         if outputs is None:
             outputs = workload.outputs(variants.compiled.model)
         again = workload.outputs(variants.eager.model)
-        shares, fault = {}, ""
+        shares, fault, tie = {}, "", ""
         if self.result.predictions is not None and (compiled := workload.predictions(outputs)) is not None:
             eager, task = self.result.predictions["eager"], BY_NAME[self.spec.task]
             self.set_fields(predictions={"eager": eager, "compiled": compiled})
             shares, fault = task.agreement(eager, compiled), task.fault(eager, compiled)
+            tie = workload.tie(self.eager_outputs, outputs) if fault else ""
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
-        reference = parity.float64_reference(workload, peak_memory)
-        against = (outputs, self.spec.dtype, reference, shares, fault, self.effects)
+        say_so = partial(self.events.progress, "check", 0.91, code="float64")
+        reference = parity.float64_reference(workload, peak_memory, say_so)
+        against = (outputs, self.spec.dtype, reference, shares, "" if tie else fault, self.effects)
         agreement = parity.compare_outputs(self.eager_outputs, again, *against)
         if agreement.verdict != "match":
+            self.events.progress("check", 0.93, code="eager_again")
             with self.errors_as_caveats():
                 agreement = parity.with_known_cause(agreement, workload, self.eager_outputs, against)
-        self.set_fields(parity=agreement)
-        if agreement.unknown:
-            self.caveats.append(Caveat("not_compared", {"reason": agreement.reason}))
-        elif self.effects.draws:
-            self.caveats.append(Caveat("draws"))
+        self.set_fields(parity=replace(agreement, reason=f"{agreement.reason} {tie}".rstrip()))
+        self.caveats += caveats.of_agreement(agreement, self.effects)
         self.set_fields(end_to_end=workload.end_to_end(outputs))
         self.caveats += caveats.of_numbers(workload)
 

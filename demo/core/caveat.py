@@ -51,9 +51,13 @@ WORDS = {
     "temporary files.",
     "same_tensor": "The same tensor comes back from each call of {variant}: nothing may have been computed.",
     "copied_answer": "Each call of eager returns copies of what was there before it: nothing was computed.",
+    "constant": "Each call of eager returns constants, which depend on no number of its inputs: nothing was computed.",
+    "unread": "No output depends on the numbers of the inputs. A compiler may leave out what is computed from them.",
     "lazy": "The output of {variant} is a {kind}, which computes its numbers only when they are read: the times leave "
     "this out.",
     "draws": "The model draws random numbers. Compiled draws its own, so outputs that agree may do so by chance.",
+    "drew": "The model draws random numbers. Its outputs stayed the same with other seeds ({seeds}), but may depend on "
+    "them in other calls.",
     "given_back": "Each call changes the model's {changed}: every call gets back what the first one got, in a copy "
     "that the latencies leave out.",
     "not_watched": "Whether the model draws random numbers or changes its input is not known: {reason}.",
@@ -72,13 +76,14 @@ WORDS = {
 }
 """Sentences of caveats by their keys. A {name} in a sentence stands for a value."""
 IMPORTANT = (
-    "no_graph", "same_tensor", "copied_answer", "lazy", "not_compared", "separate", "growth", "subnormal", "draws",
+    "no_graph", "same_tensor", "copied_answer", "constant", "lazy", "not_compared", "unread", "separate", "growth",
+    "subnormal", "draws",
     "missing_weights", "unused_weights", "quantized", "white_sheet", "slow_format", "given_back", "grows",
     "compiles_itself", "note", "narrow_vectors", "cudagraphs", "fallbacks", "breaks", "bos_twice", "eos_at_end",
-    "not_counted"
+    "not_counted", "drew"
 )  # fmt: skip
 """Keys of the caveats that change what a speed-up means, most important first."""
-NOTHING_DONE = ("no_graph", "same_tensor", "copied_answer", "lazy")
+NOTHING_DONE = ("no_graph", "same_tensor", "copied_answer", "constant", "lazy")
 """Keys of the caveats after which a run has no speed-up: nothing was compiled, or nothing was computed while timed."""
 
 

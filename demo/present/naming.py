@@ -21,6 +21,8 @@ STATUSES = {
 WORKER_WORDS = {
     "wait_for_core": "Another program uses a core: waiting for it, five seconds at most",
     "fewer_threads": "Another program keeps a core: compiling again for fewer threads, then timing",
+    "float64": "Outputs are not equal: computing them in float64, to see which are nearer",
+    "eager_again": "Outputs do not match: calling eager again, to see whether it repeats itself",
     "explain": "Looking for the reason: kernels, operations, bytes",
     "compile_again": "Compiling once more, in a further process, from the cache",
     "unclear": "Not clear yet: timing goes on",

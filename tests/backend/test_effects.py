@@ -1,5 +1,6 @@
 """Tests of an eager call's side effects: random numbers, changes of its input or its modules, kept outputs."""
 
+import ctypes
 import random
 from collections import deque
 from collections.abc import Callable
@@ -12,8 +13,9 @@ import pytest
 import torch
 from support.own_workload import workload_of
 from torch import nn
+from torch.nn.attention.flex_attention import flex_attention
 
-from demo.backend import effects, restorer
+from demo.backend import caveats, effects, restorer
 from demo.backend.timing import CPU_CLOCK
 from demo.backend.workload import Workload
 
@@ -308,6 +310,17 @@ def kept_answer(model: Any, x: torch.Tensor) -> torch.Tensor:
     return model.answers[0].clone()
 
 
+def one_call_late(model: Any, x: torch.Tensor) -> torch.Tensor:
+    before = model.sums.clone()
+    model.sums.copy_(model.layer(x))
+    return before
+
+
+def one_call_late_replaced(model: Any, x: torch.Tensor) -> torch.Tensor:
+    before, model.sums = model.sums, model.layer(x)
+    return before
+
+
 @pytest.mark.parametrize(
     ("function", "copies"),
     [
@@ -316,6 +329,8 @@ def kept_answer(model: Any, x: torch.Tensor) -> torch.Tensor:
         pytest.param(lambda m, x: x.T.contiguous(), False, id="the input in another order"),
         pytest.param(lambda m, x: torch.from_numpy(np.tanh(x.numpy())).double(), False, id="computed by NumPy"),
         pytest.param(lambda m, x: (m.layer.weight.clone(), x + 1), False, id="a copy beside an answer"),
+        pytest.param(one_call_late, False, id="the answer to the call before"),
+        pytest.param(one_call_late_replaced, False, id="the answer to the call before, in a new tensor"),
         pytest.param(lambda m, x: torch._foreach_mul_([x], [x.flip(0)]) or x, False, id="computed in place"),
         pytest.param(halved_by_numpy, False, id="the input, computed by NumPy"),
         pytest.param(lambda m, x: torch._foreach_add_([m.sums], [x]) or m.sums.clone(), False, id="a sum that is kept"),
@@ -323,6 +338,122 @@ def kept_answer(model: Any, x: torch.Tensor) -> torch.Tensor:
 )
 def test_outputs_that_only_copy_kept_tensors_are_recognised(function: Callable[..., Any], copies: bool) -> None:
     assert observed(function, answers={}, sums=torch.zeros(3, 4))[0].copies == copies
+
+
+def from_a_number(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return torch.ones(3) if x[0, 0] > 100 else torch.zeros(3)  # an `if` on a number, whichever branch is taken
+
+
+def where_it_was(model: Any, x: torch.Tensor) -> torch.Tensor:
+    del_me = torch.ones(3, 4)
+    x = x + 1
+    del del_me
+    return torch.zeros(3, 4) + x.sum()
+
+
+def raw_write(model: Any, x: torch.Tensor) -> torch.Tensor:
+    """As an extension in C++ does: no operator and no method of the tensor is seen."""
+    out = torch.zeros(3, 4)
+    ctypes.memmove(out.untyped_storage().data_ptr(), x.untyped_storage().data_ptr(), x.untyped_storage().nbytes())
+    return out
+
+
+def into_a_view(model: Any, x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros(2, 3, 4)
+    out[1].copy_(x)
+    return out
+
+
+def by_the_shape(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return torch.outer(torch.arange(x.shape[0]), torch.linspace(0, 1, x.shape[1])).sin()
+
+
+def computes_in_vain(model: Any, x: torch.Tensor) -> torch.Tensor:
+    model.layer(x)
+    return torch.zeros(3)
+
+
+CONSTANT, UNREAD, READ = (True, True), (True, False), (False, False)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        pytest.param(lambda m, x: torch.zeros(3), CONSTANT, id="zeros"),
+        pytest.param(lambda m, x: {"y": torch.full_like(x, 2.0)}, CONSTANT, id="a constant as large as the input"),
+        pytest.param(lambda m, x: torch.tensor([1.0, 2.0]), CONSTANT, id="numbers of Python"),
+        pytest.param(lambda m, x: x.new_empty(3).fill_(1).view(3, 1), CONSTANT, id="filled"),
+        pytest.param(computes_in_vain, UNREAD, id="computes and drops it"),
+        pytest.param(by_the_shape, UNREAD, id="from the shape"),
+        pytest.param(lambda m, x: m.layer.weight * 2, UNREAD, id="from a weight"),
+        pytest.param(lambda m, x: torch.sigmoid(m.layer(x) + 1e9), READ, id="saturates"),
+        pytest.param(lambda m, x: x * 0, READ, id="times zero"),
+        pytest.param(lambda m, x: m.layer(x).argmax(-1), READ, id="indices"),
+        pytest.param(lambda m, x: (torch.zeros(3), m.layer(x)), READ, id="a constant beside an answer"),
+        pytest.param(lambda m, x: x, READ, id="the input itself"),
+        pytest.param(lambda m, x: torch.zeros(3, 4).copy_(x), READ, id="copied into zeros"),
+        pytest.param(into_a_view, READ, id="copied into a view"),
+        pytest.param(lambda m, x: torch._foreach_add_([out := torch.zeros(3, 4)], [x]) or out, READ, id="in a list"),
+        pytest.param(lambda m, x: torch.add(x, 1, out=torch.zeros(3, 4)), READ, id="by out="),
+        pytest.param(lambda m, x: m.layer.weight[(x[:, 0] > 1e9).long()], READ, id="by an index"),
+        pytest.param(lambda m, x: torch.full((3,), x.sum().item() * 0), READ, id="by a number of Python"),
+        pytest.param(lambda m, x: torch.tensor(x.tolist()) * 0, READ, id="by a list"),
+        pytest.param(lambda m, x: torch.from_numpy(np.asarray(x) > 1e9), READ, id="by NumPy"),
+        pytest.param(from_a_number, READ, id="by a branch"),
+        pytest.param(raw_write, READ, id="by an extension"),
+        pytest.param(where_it_was, READ, id="at an address that was another's"),
+        pytest.param(lambda m, x: (x * 0).to_sparse(), READ, id="sparse"),
+        pytest.param(lambda m, x: torch.func.vmap(lambda row: row * 0)(x), READ, id="vmap"),
+        pytest.param(lambda m, x: torch.jit.script(scripted)(x), READ, id="TorchScript"),
+        pytest.param(lambda m, x: torch.rand(3), READ, id="draws"),
+        pytest.param(lambda m, x: one_call_late(m, x) * 2, READ, id="from the call before"),
+        pytest.param(lambda m, x: m.sums.add_(1).clone(), READ, id="changes a tensor that it keeps"),
+        pytest.param(lambda m, x: "text", READ, id="no tensor"),
+    ],
+)
+def test_outputs_that_depend_on_no_input_are_recognised(
+    function: Callable[..., Any], expected: tuple[bool, bool]
+) -> None:
+    found, _ = observed(function, sums=torch.zeros(3, 4))
+    assert (found.unread, found.constant) == expected
+
+
+def scripted(x: torch.Tensor) -> torch.Tensor:
+    return torch.clamp(x, 5.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    "given", [{"x": 3.0}, {"x": SimpleNamespace(x=torch.ones(3))}, {}], ids=["a number", "an object", "nothing"]
+)
+def test_inputs_that_are_not_only_tensors_may_be_read_unseen(given: dict[str, Any]) -> None:
+    assert not effects.observe(nn.Identity(), restorer.Restorer(given), lambda: torch.zeros(3)).unread
+
+
+def with_flex_attention(model: Any, x: torch.Tensor) -> torch.Tensor:
+    """Compiles a part of itself, in eager, too, and calls an operator that takes functions."""
+    return flex_attention(*[model.layer(x)[None, None]] * 3)
+
+
+def test_a_model_that_compiles_a_part_can_be_watched_and_called_again() -> None:
+    torch._dynamo.reset()
+    found, workload = observed(with_flex_attention)
+    assert (found.draws, found.copies, found.unread) == (False, False, False)
+    with torch.no_grad():
+        assert caveats.subnormal_shares(workload) == ""
+        assert workload.eager().shape == (1, 1, 3, 4)
+
+
+def rarely_random(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return x + (torch.rand(()) < 1e-9)
+
+
+def test_draws_that_changed_nothing_yet_are_counted() -> None:
+    assert observed(rarely_random)[0].seeds == len(effects.OTHER_SEEDS)
+    assert [observed(function)[0].seeds for function in (only_seeds, nn_identity)] == [0, 0]
+
+
+def nn_identity(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return x + 1
 
 
 class Wrapped(torch.Tensor):
@@ -347,6 +478,13 @@ class Late(torch.Tensor):
 
 
 ONES = torch.ones(2, 2)
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested_tensors_are_compared_by_their_parts(layout: torch.layout) -> None:
+    parts = [torch.ones(2, 4), torch.zeros(1, 4)]
+    nested = torch.nested.nested_tensor(parts, layout=layout)
+    assert restorer.same(effects.tensors({"y": nested}), parts)
 
 
 @pytest.mark.parametrize(

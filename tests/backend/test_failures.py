@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from torch._inductor.exc import InductorError
 from demo.backend import failures, profiling
 from demo.core import catalog
 from demo.core.caveat import Caveat
-from demo.core.measurement import GraphBreak
+from demo.core.measurement import Compilation, GraphBreak
 from demo.core.options import RunSpec
 from demo.core.result import Failure, RunResult
 
@@ -134,17 +135,22 @@ def test_layers_that_dynamo_leaves_out_have_their_own_switch() -> None:
     assert "allow_rnn = True" in failure.remedy
 
 
-def test_a_model_that_dynamo_leaves_to_eager_gets_the_remedy_of_the_cause() -> None:
+NOTHING = Compilation(1.0, "cold", graphs=0)
+
+
+@pytest.mark.parametrize("place", ["fallbacks", "graph_breaks"])
+def test_a_model_that_dynamo_leaves_to_eager_gets_the_remedy_of_the_cause(place: str) -> None:
     left = GraphBreak("Attempted to wrap RNN, GRU, or LSTM", "mine.py:7 in forward")
-    failure = failures.nothing_done([Caveat("no_graph")], [left])
+    compilation = replace(NOTHING, **{place: (left,)})
+    failure = failures.nothing_done([Caveat("no_graph")], compilation)
     assert "allow_rnn = True" in failure.remedy
     assert failure.message.endswith("mine.py:7 in forward: Attempted to wrap RNN, GRU, or LSTM.")
     with torch._dynamo.config.patch(suppress_errors=True):
-        hidden = failures.nothing_done([Caveat("no_graph")], [left]).message
+        hidden = failures.nothing_done([Caveat("no_graph")], compilation).message
     assert hidden.endswith("LSTM; suppress_errors of torch._dynamo made eager calls of this error.")
-    assert failures.nothing_done([Caveat("no_graph")], []).remedy == ""
+    assert failures.nothing_done([Caveat("no_graph")], NOTHING).remedy == ""
     with torch.compiler.set_stance("force_eager"):  # as a forward may do
-        assert failures.nothing_done([Caveat("no_graph")], []).remedy.startswith("torch.compiler.set_stance(")
+        assert failures.nothing_done([Caveat("no_graph")], NOTHING).remedy.startswith("torch.compiler.set_stance(")
 
 
 @pytest.mark.parametrize(("asked", "batch_size", "helps"), [(4e12, 1, False), (4e12, 256, True), (40e9, 1, True)])

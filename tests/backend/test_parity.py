@@ -299,6 +299,31 @@ def test_integers_booleans_and_bytes_are_compared_exactly(eager: torch.Tensor, w
     assert compare(eager, wrong, again=wrong).verdict == "not comparable"
 
 
+@pytest.mark.parametrize(
+    ("moved", "verdict"),
+    [
+        pytest.param(0, "differ", id="rounding moves none"),
+        pytest.param(1, "differ", id="rounding moves fewer"),
+        pytest.param(3, "not comparable", id="rounding moves as many"),
+        pytest.param(None, "differ", id="no float64"),
+    ],
+)
+def test_integers_that_rounding_moves_are_no_fault(moved: int | None, verdict: str) -> None:
+    """As indices of largest numbers: 6 of 100 are others than eager's."""
+    places = torch.arange(100)
+
+    def reference(share: float) -> list[torch.Tensor]:
+        if moved is None:
+            raise TypeError("no float64")
+        return [BASE, places + (places < moved) * (share > 0)]
+
+    outputs = [BASE, places]
+    result = parity.compare_outputs(outputs, outputs, [BASE, places + (places < 6)], "float32", reference)
+    assert result.verdict == verdict and result.unknown == (verdict == "not comparable")
+    wrong = parity.compare_outputs(outputs, outputs, [BASE + 1, places + (places < 6)], "float32", reference)
+    assert wrong.verdict == "differ"
+
+
 @pytest.mark.parametrize("fast_path", [True, False], ids=["agrees without the fast path", "differs all the same"])
 def test_the_fast_path_is_named_only_if_eager_agrees_without_it(fast_path: bool) -> None:
     """With a padding mask, eager's fast path gives 0 in padded places. No compiled model does so."""
@@ -338,3 +363,19 @@ def test_eager_is_called_again_before_outputs_are_said_to_differ(
     result = parity.with_known_cause(first, workload, BASE, against)
     assert words not in first.reason or verdict == "differ"
     assert result.verdict == verdict and words in result.reason
+
+
+def test_slow_calls_are_repeated_once_and_twice_in_float64(monkeypatch) -> None:
+    """Each call takes ten seconds, by a clock of its own."""
+    calls = Counter[str]()
+    monkeypatch.setattr(parity, "time", SimpleNamespace(monotonic=lambda: 10.0 * calls.total()))
+
+    def outputs(kind: str) -> torch.Tensor:
+        calls[kind] += 1
+        return BASE
+
+    workload: Any = SimpleNamespace(model=nn.Identity(), outputs=lambda model: outputs("eager"))
+    against = (BASE + 1, "float32", lambda share: outputs("moved" if share else "exact"))
+    first = parity.compare_outputs(BASE, BASE, *against)
+    assert parity.with_known_cause(first, workload, BASE, against).verdict == "differ"
+    assert calls == {"exact": 1, "moved": 2, "eager": 1}

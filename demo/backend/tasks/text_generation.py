@@ -23,6 +23,7 @@ from ...core.options import BadInput, RunSpec
 from ...core.outputs import Predictions
 from ...core.result import FIRST_TOKEN
 from ...core.size_log import InputSize
+from ...tasks.text_generation import same_tokens
 from .. import compilation, error_text, failures, models, timing
 from ..messages import Events
 from ..restorer import Restorer
@@ -36,6 +37,10 @@ CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.
 0.02 is some 20 roundings of TF32 and 0.1 some 13 of bfloat16, because roundings add up over the layers. Both are
 chosen, not measured: they have to let through every right cache. A wrong one gives the logits of another text.
 """
+
+TIE = 64 * 2**-23
+"""Two tokens are equally likely but for rounding if their logits differ by at most this share of the largest logit: 64
+roundings of float32. Chosen, not measured."""
 
 
 class Decoding:
@@ -87,23 +92,28 @@ class Decoding:
         self._rewind(self.prompt.shape[1])
         self.token, self.step = self.first, 0
 
-    def answer(self, model: Model, forced: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Generates a whole answer. Returns its tokens, and the logits of its first `COMPARED_TOKENS` tokens.
+    def answer(
+        self, model: Model, forced: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor, list[list[int]]]:
+        """Generates a whole answer. Returns its tokens, the logits of its first `COMPARED_TOKENS` tokens, and ties.
 
-        - Both are of the first prompt in the batch, on the CPU: [answer tokens] and [compared tokens, vocabulary].
+        - All are of the first prompt in the batch, on the CPU: [answer tokens] and [compared tokens, vocabulary].
+        - The ties are, for each token of the answer, the tokens that are the likeliest but for `TIE`.
         - `forced`: the tokens that the model gets as the answer so far, [answer tokens], whatever it chooses itself.
           None: the model gets the tokens that it chooses.
         """
-        rows, tokens = [], []
+        rows, tokens, ties = [], [], []
         for index in range(self.steps + 1):
             logits = self.prefill(model) if index == 0 else self.decode(model)
             tokens.append(self.token[0].clone())
+            row = logits[0, -1].float()
+            ties.append((row >= row.max() - TIE * row.abs().max()).nonzero().flatten().tolist())
             if index < COMPARED_TOKENS:
                 rows.append(logits[0, -1:].cpu().clone())
             if forced is not None:
                 self.token = forced[index].to(self.token).expand_as(self.token)
         self.restart()
-        return torch.cat(tokens).cpu(), torch.cat(rows)
+        return torch.cat(tokens).cpu(), torch.cat(rows), ties
 
     def _logits(self, model: Model, tokens: torch.Tensor) -> torch.Tensor:
         """Calls the model on `tokens` and returns the logits. Sets `self.token` to the likeliest next token."""
@@ -164,15 +174,23 @@ class TextWorkload(Workload):
     def outputs(self, model: Model) -> dict[str, object]:
         """Returns {"tokens": the model's own answer, "logits": the model's logits when it is fed eager's answer}.
 
-        The tokens are a list and no tensor, because all tensors are compared as numbers, and a rounding may change a
-        token.
+        - "ties" are those of the model's own answer.
+        - Tokens are lists and no tensors, because all tensors are compared as numbers, and a rounding may change a
+          token.
         """
-        tokens, logits = self.decoding.answer(model)
+        tokens, logits, ties = self.decoding.answer(model)
         if self.decoding.eager_tokens is None:
             self.decoding.eager_tokens = tokens
         elif not torch.equal(tokens, self.decoding.eager_tokens):
-            _, logits = self.decoding.answer(model, self.decoding.eager_tokens)
-        return {"tokens": tokens.tolist(), "logits": logits}
+            _, logits, _ = self.decoding.answer(model, self.decoding.eager_tokens)
+        return {"tokens": tokens.tolist(), "logits": logits, "ties": ties}
+
+    def tie(self, eager: Any, compiled: Any) -> str:
+        ours, theirs = eager["tokens"], compiled["tokens"]
+        at = same_tokens(ours, theirs)
+        if at == len(ours) or theirs[at] not in eager["ties"][at]:
+            return ""
+        return f"The answers part at token {at + 1} of {len(ours)}, where the likeliest tokens differ by rounding only."
 
     def exact_outputs(self, exact: Model) -> dict[str, torch.Tensor]:
         """Returns the logits of `exact`, a float64 copy of the model, from one call over prompt and answer together."""

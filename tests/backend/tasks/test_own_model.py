@@ -91,6 +91,15 @@ class Threaded(torch.nn.Linear):
         torch.set_num_threads(3)
         return super().forward(x)
 def threaded(): return Threaded(2, 2), torch.ones(2)
+class Constant(torch.nn.Linear):
+    def forward(self, x): return torch.zeros(3)
+class Unread(torch.nn.Linear):
+    def forward(self, x): return self.weight.sin() + 1
+class Rarely(torch.nn.Linear):
+    def forward(self, x): return super().forward(x) + (torch.rand(()) < 1e-9)
+def constant(): return Constant(2, 2), torch.ones(2)
+def unread(): return Unread(2, 2), torch.ones(2)
+def rarely(): return Rarely(2, 2), torch.ones(2)
 def kept(): return Kept(2, 2), torch.ones(2)
 def uncaptured(): return Uncaptured(2, 2), torch.ones(2)
 def seeded(): return Seeded(2, 2), torch.ones(2)
@@ -289,7 +298,9 @@ def quick(monkeypatch) -> None:
     monkeypatch.setattr(compile_model, "apply_compile", without_inductor)
 
 
-@pytest.mark.parametrize(("function", "what"), [("kept", "computed"), ("uncaptured", "compiled")])
+@pytest.mark.parametrize(
+    ("function", "what"), [("kept", "computed"), ("constant", "computed"), ("uncaptured", "compiled")]
+)
 def test_a_run_that_does_nothing_has_no_speedup(function: str, what: str, file: Path, quick: None) -> None:
     result = run_of(file, function)
     assert result.status == "failed" and result.failure.message.startswith(f"Nothing was {what}, so there is no speed")
@@ -303,13 +314,17 @@ def test_a_run_that_does_nothing_has_no_speedup(function: str, what: str, file: 
     [
         pytest.param("seeded", "match", {"draws"}, id="draws what the eager backend draws as well"),
         pytest.param("halving", "match", {"given_back"}, id="changes its input"),
+        pytest.param("unread", "match", {"unread"}, id="ignores its input"),
+        pytest.param("rarely", "match", {"drew"}, id="draws what changes nothing yet"),
         pytest.param("by_position", "match", set(), id="neither"),
     ],
 )
 def test_what_a_call_does_besides_is_told(function: str, verdict: str, keys: set[str], file: Path, quick: None) -> None:
     result = run_of(file, function)
     assert (result.status, result.parity.verdict) == ("ok", verdict)
-    assert {caveat.key for caveat in result.caveats} & {"not_compared", "given_back", "draws", "not_watched"} == keys
+    assert {caveat.key for caveat in result.caveats} & {
+        *("not_compared", "given_back", "draws", "not_watched", "unread", "drew")
+    } == keys
 
 
 def test_the_threads_that_a_model_sets_itself_are_told(file: Path, quick: None) -> None:

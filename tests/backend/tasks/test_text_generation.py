@@ -69,7 +69,7 @@ def test_the_answer_is_that_of_calls_without_a_cache(folder: Path, kind: str, ba
     expected, logits = without_cache(model, workload.ids)
     assert len(set(expected.tolist())) > 1
     for _ in range(2):
-        tokens, cached_logits = decoding.answer(model)
+        tokens, cached_logits, _ = decoding.answer(model)
         assert torch.equal(tokens, expected)
         torch.testing.assert_close(cached_logits, logits, rtol=1e-4, atol=1e-4)
         assert workload.once(model).logits.shape[:2] == (batch, 1)
@@ -78,7 +78,7 @@ def test_the_answer_is_that_of_calls_without_a_cache(folder: Path, kind: str, ba
 def test_after_the_last_token_the_cache_is_rewound_to_the_prompt(folder: Path) -> None:
     workload = load(folder / "mistral", batch_size=2)
     decoding, prompt = workload.decoding, workload.ids.shape[1]
-    answer, _ = decoding.answer(workload.model)
+    answer, _, _ = decoding.answer(workload.model)
     call, other = workload.call(workload.model), workload.call(workload.model)
     steps = []
     for _ in range(2 * decoding.steps):
@@ -158,6 +158,27 @@ def test_another_token_counts_in_float32_only(dtype: str, token: int, verdict: s
     result = parity.compare_outputs(outputs, outputs, outputs, dtype, None, {}, fault(eager, compiled))
     assert result.verdict == verdict
     assert ("part at token 4 of 4" in result.reason) == (verdict == "differ")
+
+
+@pytest.mark.parametrize(("gap", "tied"), [(1e-6, True), (1e-3, False)], ids=["by a rounding", "by more"])
+def test_another_token_that_is_as_likely_is_a_tie(gap: float, tied: bool, folder: Path) -> None:
+    workload = load(folder / "gemma")
+    place = 3
+
+    def with_two_likeliest(first: int, second: int) -> Any:
+        def call(**batch: Any) -> Any:
+            outputs = workload.model(**batch)
+            if workload.decoding.step == place:
+                most = outputs.logits.abs().max() + 1
+                outputs.logits[:, -1, [first, second]] = torch.stack([most, most * (1 - gap)])
+            return outputs
+
+        return call
+
+    eager, compiled = (workload.outputs(with_two_likeliest(*tokens)) for tokens in ((5, 6), (6, 5)))
+    assert (eager["tokens"][place], compiled["tokens"][place]) == (5, 6)
+    assert workload.tie(eager, compiled).startswith(f"The answers part at token {place + 1} of {TOKENS}") == tied
+    assert workload.tie(eager, eager) == ""
 
 
 # Text
