@@ -115,9 +115,9 @@ def test_a_new_task_is_one_file_in_each_process(tmp_path) -> None:
     (tmp_path / "demo" / "tasks" / "depth_estimation.py").write_text(TASK, "utf-8")
     (tmp_path / "demo" / "backend" / "tasks" / "depth_estimation.py").write_text(WORKER, "utf-8")
     (tmp_path / "checks.py").write_text(CHECKS, "utf-8")
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
-    neck = {"backbone_out_indices": [0, 1], "neck_hidden_sizes": [8, 8], "fusion_hidden_size": 8}
-    config = DPTConfig(**sizes, **neck, reassemble_factors=[2, 1], image_size=32, patch_size=16, initializer_range=0.3)
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    neck = {"backbone_out_indices": [0], "neck_hidden_sizes": [8], "fusion_hidden_size": 8}
+    config = DPTConfig(**sizes, **neck, reassemble_factors=[2], image_size=32, patch_size=16, initializer_range=0.3)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         DPTForDepthEstimation(config).save_pretrained(tmp_path / "depth")
