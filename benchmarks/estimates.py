@@ -1,7 +1,7 @@
 """How good is a run's estimated time? Each model runs with an empty and a filled cache, on a quiet and a busy machine.
 
 The estimate is made right before the run, as the page makes it. A model's first run has no stored runs before it and an
-empty compile cache, so its estimate is a guess. On the busy machine one program that never rests runs for each core.
+empty compile cache, so its estimate is a guess. On the busy machine, each core has a program that never pauses.
 `--quick`: one model. Aim: 16 of 20 runs take between two thirds and one and a half times their estimate.
 """
 

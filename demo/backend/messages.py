@@ -117,7 +117,7 @@ class Events:
         self.send("progress", progress=codec.plain(self._last))
 
     def provisional(self, result: RunResult, phase: str, fraction: float, **more: object) -> None:
-        """Sends a Provisional: the progress, and the result so far. Only a new process's first call is timed after it.
+        """Sends a Provisional: the progress, and a result that lacks only the first call of a new process.
 
         The arguments besides `result` are those of `progress`.
         """

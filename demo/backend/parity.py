@@ -201,7 +201,9 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
 def float64_reference(
     workload: Workload, peak_memory_bytes: int | None, on_run: Callable[[], None] = lambda: None
 ) -> Callable[[float], object]:
-    """Returns the function `reference` of `compare_outputs`: it runs a float64 copy of the model on the same inputs.
+    """Returns a function for the argument `reference` of `compare_outputs`, where its own argument is explained.
+
+    It runs a float64 copy of the model on the same inputs.
 
     On a CPU that function raises MemoryError if too little memory is free for the copy. The memory needed is estimated
     from eager's `peak_memory_bytes`; None: no check. `on_run` is called before each run.

@@ -72,7 +72,7 @@ class Option:
     fold: str | None = None
     """Group under 'Advanced' in the form, one of `OPTION_GROUPS`; None: outside 'Advanced'."""
     timing: bool = False
-    """Whether the option changes only how a run is timed, not what is compiled. Default: True if `fold` is 'timing'."""
+    """Whether the option changes only how a run is timed, not what is compiled (`fold` 'timing')."""
     for_speed: bool = False
     """Whether the option may make calls faster without changing the model's input."""
 

@@ -333,7 +333,7 @@ class Report:
     def pays(self) -> str:
         """When compiling pays, or why that is not known: 'Pays after 9 000 to 30 000 calls from nothing'.
 
-        The numbers are those of `Start.range`.
+        The numbers are those of `Start.range`. 'From nothing' means: with an empty compile cache.
         """
         if self.kind is None or not self.starts:
             return ""

@@ -1,9 +1,8 @@
 """Answers what compiling saves or costs a process in total, for a given number of calls between two restarts.
 
 - In words: `calls_sentence`, for one number of calls.
-- As a strip of colours along an axis of calls: which way to run the model is known to be the fastest for how many
-  calls.
-- As a slider: HTML that whole_work.js updates, in the page and in a file of its own.
+- As a strip of colours along an axis of calls: its colour at a number of calls names the fastest way to run the model.
+- As a slider: HTML that whole_work.js updates, in the page and in the file that a user sends to others.
 
 A strip and a sentence claim no more than the measurement: if the intervals do not decide, they say "cannot be told".
 """

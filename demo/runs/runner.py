@@ -206,7 +206,7 @@ class Runner:
         """Writes the result to be stored if the app is killed during the run. Returns the locked file, still open.
 
         `marker`: the file that was written earlier in the same run, to be replaced; None for the first. Returns None if
-        nothing is stored.
+        this runner has no history.
         """
         if marker is not None:
             History.end_run(marker)

@@ -1,1 +1,1 @@
-"""Many runs: sweeps over a grid of settings, on one or several machines, and searches for the best way."""
+"""Many runs: sweeps over a grid of settings, also on several machines, and searches for the best way to compile."""

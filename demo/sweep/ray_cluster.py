@@ -96,8 +96,8 @@ def make_cells(
 ) -> list[GridRun]:
     """Returns a cell (a run of the grid) for each spec and type of GPU.
 
-    A cell has the stored result that a new run on the machine of this type would only repeat, if any; with `fresh` it
-    has none.
+    If a new run on the machine of this type would only repeat a stored result, the cell has that result. With `fresh`
+    no cell has one.
     """
     return [
         dataclasses.replace(cell, gpu_type=gpu_type)

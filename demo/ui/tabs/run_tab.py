@@ -91,7 +91,7 @@ class RunTab(WorkView[VisitorRun]):
         return arrived
 
     def settle_after(self, greeted: Dependency) -> None:
-        """Connects what follows `greeted`, which reports the machine: first model, forecast, note on a busy machine."""
+        """Connects what the page shows once `greeted` has reported the machine: model, forecast, note if it is busy."""
         form, model = self.form, [self.form.inputs["checkpoint"], self.form.inputs["image"]]
         settled = greeted.then(self._settle, [*model, self.has_run], model, **RAW)
         forecast = settled.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)

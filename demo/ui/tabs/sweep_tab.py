@@ -180,7 +180,7 @@ class SweepTab(WorkView[Sweep]):
     def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
         """Returns updates that show the visitor's sweep when a page opens.
 
-        They show it if it goes on, or if no page has shown its end.
+        A sweep that has ended is shown only if no page has shown its end before.
         """
         going = self.work_of(request, visitor)
         if not isinstance(going, Sweep) or (going.ended and going.delivered):
