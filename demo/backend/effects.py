@@ -189,7 +189,7 @@ def _trace_call(
 
         return Seeded
 
-    def noted(read: Callable[..., object]) -> Callable[..., object]:
+    def with_note(read: Callable[..., object]) -> Callable[..., object]:
         def reading(*args: object, **kwargs: object) -> object:
             trace.escaped = True
             return read(*args, **kwargs)
@@ -199,13 +199,13 @@ def _trace_call(
     def states() -> list[bytes]:
         return [_state(generator) for generator in generators]
 
-    def reseeded(seed_generator: Callable[[int], object]) -> Callable[..., None]:
-        def reseed(*_: object, **__: object) -> None:
+    def with_next_seed(seed_generator: Callable[[int], object]) -> Callable[..., None]:
+        def begin_next(*_: object, **__: object) -> None:
             trace.drew |= before != states()
             seed_generator(next(trace.seeds))
             before[:] = states()
 
-        return reseed
+        return begin_next
 
     with ExitStack() as undo:
         undo.enter_context(torch.random.fork_rng(devices))
@@ -214,13 +214,13 @@ def _trace_call(
         undo.callback(np.random.set_state, np.random.get_state())
         seed_random(seed)
         seed_numpy(seed)
-        undo.enter_context(mock.patch.object(random, "seed", reseeded(seed_random)))
-        undo.enter_context(mock.patch.object(np.random, "seed", reseeded(seed_numpy)))
+        undo.enter_context(mock.patch.object(random, "seed", with_next_seed(seed_random)))
+        undo.enter_context(mock.patch.object(np.random, "seed", with_next_seed(seed_numpy)))
         undo.enter_context(mock.patch.object(np.random, "default_rng", seeded_rng))
         torch.manual_seed(seed)
         before = states()
         for name in UNSEEN_READS:
-            undo.enter_context(mock.patch.object(torch.Tensor, name, noted(getattr(torch.Tensor, name))))
+            undo.enter_context(mock.patch.object(torch.Tensor, name, with_note(getattr(torch.Tensor, name))))
         with (
             mock.patch.object(random, "Random", with_own_seed(random.Random)),
             mock.patch.object(np.random, "RandomState", with_own_seed(np.random.RandomState)),
