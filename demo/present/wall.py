@@ -20,9 +20,11 @@ from .race import RaceLine
 from .report import STARTS, Report
 
 WALL_WIDTH, WALL_HEIGHT, WALL_TOP = 240, 84, 6
+BESIDE = 18
+"""Room to the right of a chart, for half of the last text below its axis."""
 POINTS = 60
 """Number of points of a curve."""
-TICK_APART = 42
+TICK_APART = 36
 """Least distance of two texts below the axis; a text that would be nearer to the one before it is left out."""
 TIME_TICKS = (
     (0.01, "10 ms"),
@@ -184,8 +186,7 @@ def _picture(race: Race, axis: _Axis, words: str) -> str:
         parts.append(f'<path class="tick" d="M{x} {WALL_TOP}V{y(0)}"/>')
         if x - text_at >= TICK_APART:
             text_at = x
-            at_edge = "start" if x < TICK_APART / 2 else "end" if x > WALL_WIDTH - TICK_APART / 2 else "middle"
-            parts.append(f'<text x="{x}" y="{y(0) + 12}" text-anchor="{at_edge}">{text}</text>')
+            parts.append(f'<text x="{x}" y="{y(0) + 12}" text-anchor="middle">{text}</text>')
     parts.append(f'<path class="eager" d="M0 {y(1)}H{WALL_WIDTH}"/>')
     for line in lines:
         times = [line.first * (axis.end / line.first) ** (point / POINTS) for point in range(POINTS + 1)]
@@ -197,5 +198,5 @@ def _picture(race: Race, axis: _Axis, words: str) -> str:
             parts.append(f'<path class="range" d="M{axis.x(low)} {y(1)}H{axis.x(min(high, axis.end))}"/>')
             parts.append(f'<circle class="dot" cx="{axis.x(at)}" cy="{y(1)}" r="4"/>')
     label = escape(f"{race.name}: {words}")
-    box = f'viewBox="0 0 {WALL_WIDTH} {WALL_TOP + WALL_HEIGHT + 16}"'
+    box = f'viewBox="0 0 {WALL_WIDTH + BESIDE} {WALL_TOP + WALL_HEIGHT + 16}"'
     return f'<svg {box} role="img" aria-label="{label}">{"".join(parts)}</svg>'

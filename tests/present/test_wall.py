@@ -117,6 +117,13 @@ def test_all_races_have_one_time_axis() -> None:
     assert seconds["soon"] < seconds["late"]
 
 
+def test_no_text_below_the_axis_leaves_the_chart() -> None:
+    """A letter is about 6 units wide. To the left of each chart there is a gap."""
+    for item in drawn(SOON, LATE).iter("svg"):
+        width = float(item.get("viewBox").split()[2])
+        assert all(float(text.get("x")) + 3 * len(text.text) <= width for text in item.iter("text"))
+
+
 def test_the_wall_has_no_animation_or_script() -> None:
     html = wall.wall(wall.of_runs([Report(SOON)], {}))
     assert not re.search("animation|transition|<animate|<script", html)
