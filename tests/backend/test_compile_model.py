@@ -177,7 +177,8 @@ def test_a_gpus_package_uses_the_toolkit_found(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(cpp_extension, "CUDA_HOME", None)
     monkeypatch.setenv("CUDA_HOME", "")
     monkeypatch.setenv("CPATH", "mine")
-    monkeypatch.setattr(machine_probe, "MAPS", tmp_path / "maps")  # without CUDA's driver
+    monkeypatch.setattr(machine_probe, "loaded_driver", lambda: tmp_path / "libcuda.so.1")
+    monkeypatch.delenv("LIBRARY_PATH", raising=False)
     monkeypatch.setattr(machine_probe, "cuda_toolkit", lambda: [tmp_path / name for name in ("runtime", "nvcc")])
     monkeypatch.setattr(torch.export, "export", Mock())
     monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", build := Mock())
@@ -185,6 +186,7 @@ def test_a_gpus_package_uses_the_toolkit_found(tmp_path, monkeypatch) -> None:
     compile_model.build_package(workload, tmp_path / "model.pt2", tmp_path)
     assert os.environ["CUDA_HOME"] == cpp_extension.CUDA_HOME == str(tmp_path / "runtime")
     assert os.environ["CPATH"] == f"{tmp_path / 'nvcc' / 'include'}:mine"
+    assert os.environ["LIBRARY_PATH"] == str(tmp_path) and (tmp_path / "libcuda.so").is_symlink()
     assert build.call_args.kwargs["inductor_configs"]["aot_inductor.weight_use_caching_allocator"]
 
 
