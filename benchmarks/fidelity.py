@@ -1,14 +1,16 @@
 """Compares this project's median latency with that of a plain hand-written loop, in turns in one process.
 
-The loop is that of the Transformers guide: some calls to warm up, then calls in a row with a clock around each, first
-of eager, then of compiled. Both time the same model on the same batch. Each timing by this project's protocol lies
-between two loops, and is compared with their geometric mean, so a drift of the machine affects both. The protocol
-differs by its blocks in turns, its control blocks, and its samples of the machine. All is done in one process, because
-two processes differ by more: on the machine of the results, the place of the weights in memory changed a median by up
-to a fifth.
+- The loop is that of the Transformers guide on torch.compile: some calls to warm up, then calls in a row with a clock
+  around each, first of eager, then of compiled.
+- This project's protocol times eager and compiled in turns, times eager a second time (control blocks), and takes
+  samples of the machine in between.
+- A round times the same model and batch by a loop, the protocol, and a second loop. The protocol's median is compared
+  with the geometric mean of the medians of the two loops, so that a drift of the machine affects both.
+- All is done in one process, because the times of two processes differ by more. On the machine of the results, a median
+  changed by up to a fifth with the place of the weights in memory.
 
-Models: the bundled checkpoints, and three full-size ones with random weights. Aim: a ratio of 0.98 to 1.02, as the
-median of 9 rounds.
+Models: the bundled checkpoints, and three larger ones from the Hub, with random weights. Aim: a ratio of 0.98 to 1.02,
+as the median of 9 rounds.
 """
 
 import io

@@ -1,8 +1,12 @@
 """Does the open page disturb the run that it shows? Makes a run from the page in Chromium and without it, in turns.
 
-The run has the form's first settings. Limits on an idle machine: medians within 2 %, the same number of threads, no
-answer that is marked rough only with the page open, and at most 3 % of a core for the browser, both at rest and while
-calls are timed. `--quick`: one run each, after a first run that compiles.
+The run has the settings that the form shows first. Limits on an idle machine:
+
+- The medians differ by at most 2 %, and the number of threads is the same.
+- The page does not make more runs 'rough' (a mark of `demo.core.quality`).
+- The browser uses at most 3 % of a core, at rest and while calls are timed.
+
+`--quick`: one run with the page and one without, after a first run that compiles.
 """
 
 import argparse

@@ -1,18 +1,21 @@
 """Does the interval for a rerun cover the true speed-up? Simulates processes that differ by a known spread.
 
-Each simulated process has a speed-up of its own, drawn around the true speed-up with a known standard deviation of the
-logarithm. The protocol times it on the machines of `benchmarks.honesty`, with calls of 30 ms. Reported for 1 to 9
-processes:
+Each simulated process has a speed-up of its own, drawn around the true speed-up. The spread is the standard deviation
+of the logarithm of these speed-ups. The protocol times each process on the machines of `benchmarks.honesty`, with calls
+of 30 ms. Reported for 1 to 9 processes:
 
-- how often the interval covers the true speed-up, and its median half-width;
-- how often the interval contains the estimate of one more process: for an honest 95 % interval of one process in 83 %
-  of the cases, for the narrower interval of more processes less often;
-- Compare: how often the quotient of two such intervals covers the quotient of the two true speed-ups;
-- the search: how often the intervals of `WAYS` ways, judged together, all cover their true speed-ups.
+- How often the interval covers the true speed-up, and its median half-width.
+- How often the interval contains the estimate of one more process. For one process and an honest 95 % interval this is
+  83 %. The interval of more processes is narrower, so the share is lower.
+- Compare (the page's tab): how often the quotient of two intervals covers the quotient of the two true speed-ups.
+- The search for the best way to compile: how often the intervals of `WAYS` ways all cover their true speed-ups.
 
-Aims, over all machines: with a known spread, coverage of 93 to 97 % for each number of processes over all spreads, also
-for Compare, and of at least 93 % for the search; and in every case a further process never widens the median interval.
-Coverage with the assumed spread has no aim.
+Aims, over all machines and spreads, if the interval uses the true spread:
+
+- The interval covers the true speed-up in 93 to 97 % of the trials, for each number of processes. The same for Compare.
+- In the search at least 93 %.
+
+With the assumed spread, coverage has no aim. With either, a further process must not widen the median interval.
 """
 
 import math
@@ -97,7 +100,8 @@ class Counted:
 def intervals(processes: Sequence[stats.Interval], spread: float) -> Iterator[tuple[tuple[str, int], stats.Interval]]:
     """Yields the interval for a rerun after 1, 2, ... of `processes`: ((kind of spread, number), interval).
 
-    The kinds: the true spread between processes, `spread`, is known, or the spread that a run assumes is used.
+    The kinds: 'known' for an interval from `spread`, the true spread between processes; 'assumed' for one from the
+    spread that a run assumes.
     """
     for count in range(1, PROCESSES + 1):
         pool = processes[:count]

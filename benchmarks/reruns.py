@@ -130,7 +130,8 @@ def keep(path: Path, entry: Kept) -> None:
 def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: Path) -> None:
     """Makes the runs in `todo`, and adds each to the file `path` and to `kept`.
 
-    `folder` gets the files of stored runs with which new runs are pooled. They first have the runs in `kept`.
+    `folder`: the folder for the histories, files of stored runs with which new runs are pooled. The runs in `kept` are
+    put into them first.
     """
     histories = {
         (condition, protocol): History(folder / f"{number}-{protocol}.sqlite3")
@@ -160,9 +161,9 @@ def run_remaining(todo: Sequence[Place], path: Path, kept: list[Kept], folder: P
 
 
 def judge_anew(kept: Iterable[Kept]) -> list[Kept]:
-    """Returns the runs, with the spread between processes of each computed again by the present code.
+    """Returns the runs, judged again by the present code.
 
-    It is computed from the runs before it in the same history.
+    It computes for each run the spread between processes, from the earlier runs in the same history.
     """
     histories: dict[tuple[str, str], list[StoredRun]] = {}
     judged = []
@@ -293,7 +294,7 @@ def by_basis(kept: Sequence[Kept]) -> str:
 def foreign_load(kept: Iterable[Kept], condition: str) -> str:
     """Returns the share of all cores that other processes used while runs of this condition were timed, as text.
 
-    It is the median over the runs, each with its mean share.
+    The mean is taken over the samples in a run, then the median over the runs.
     """
     means = [
         statistics.fmean(shares)

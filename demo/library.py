@@ -51,10 +51,10 @@ def {IN_MEMORY}():
 
 @dataclass(frozen=True)
 class PaysAfter:
-    """After how many calls compiling has paid, for each start of a process, with an empty or a filled compile cache.
+    """After how many calls compiling has paid, for two kinds of process.
 
-    A field is None if no such start was measured, or if it is not known whether compiled is faster. Its `calls` is None
-    if compiling never pays.
+    A field is None if its first call was not timed, the verdict is missing or 'unsure', or the outputs are wrong. If
+    compiling never pays, the `calls` of the field's BreakEven is None.
     """
 
     cold: BreakEven | None

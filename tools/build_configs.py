@@ -1,6 +1,7 @@
 """Writes config.json and preprocessor_config.json of the catalogue's checkpoints: `python -m tools.build_configs`.
 
-The checkpoints are the guide's twelve, and Gemma 2B, which as a text model has no preprocessor_config.json.
+The checkpoints are the twelve of the Transformers guide on torch.compile, and Gemma 2B. Gemma is a text model, so it
+has no preprocessor_config.json.
 
 With these files a model can be built with random weights where the Hub cannot be reached. The config and
 image-processor classes of transformers write them from the values of the published checkpoints. Every value that

@@ -2,8 +2,12 @@
 
     python3 -m tools.evidence_tables FOLDER      make this project's own tables from the book in FOLDER
 
-The command writes a short table for readers, benchmarks/results/gpu_evidence.md, adds the rows of the guide's table to
-the device's file in assets/measured/, and puts a file with all raw times beside it.
+The command writes three files:
+
+- benchmarks/results/gpu_evidence.md, a short table for readers.
+- The GPU's table in assets/measured/. It has the columns of the tables in the Transformers guide on torch.compile, and
+  gets a row for each setting of a vision model.
+- All raw times, beside that table.
 """
 
 import argparse

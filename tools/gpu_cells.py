@@ -1,11 +1,11 @@
-"""Times one checkpoint at one batch size, in all modes and once in eager, in one process: a group of runs on a GPU.
+"""Times one checkpoint at one batch size on a GPU, in all modes, in one process. These runs are called a group.
 
-- A group loads and compiles up to the first call of the compiled code. Random weights are made on the GPU. Mode
-  reduce-overhead uses the kernels that mode default has just compiled.
-- The group is then timed in blocks of eager, each mode, each mode in reverse order, eager. The speed-ups of all modes
-  are over these eager calls.
-- Text models, and mode max-autotune, which times kernels while it compiles, make a usual run, while no other group uses
-  the GPU.
+- The process first loads the model and compiles it for all modes, but does not call the compiled code yet. Random
+  weights are made on the GPU. Mode reduce-overhead uses the kernels that mode default has just compiled.
+- It then times blocks of calls: eager, each mode, each mode in reverse order, eager. The speed-ups of all modes are
+  over the same eager calls.
+- A text model, and mode max-autotune, are a group of one usual run, alone on the GPU. The reason for max-autotune: it
+  times kernels while it compiles.
 
 `tools.gpu_wave` starts the processes.
 """
@@ -45,7 +45,7 @@ from tools import gpu_turns
 TURN_SECONDS = 60.0
 ALONE_SECONDS = 180.0
 CPU_SECONDS = 240.0
-"""Longest times that a group may take once it is timed: on a GPU with other groups, alone on a GPU, and on a CPU."""
+"""Seconds that the timing of a group may take at most: on a GPU with other groups, alone on a GPU, and on a CPU."""
 PLAN = timing.Plan(precision=0.02, min_seconds=0.25, max_seconds=0.8, longest_seconds=1.2)
 """When the timing of one mode ends. A group with two modes has twice these seconds."""
 DEVICE_SECONDS = 0.2

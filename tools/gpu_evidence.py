@@ -7,26 +7,31 @@ Needs torch 2.11 and transformers 5.17 (with torchvision) or newer, pandas, pill
 Weights are random: latency does not depend on their values. The steps, the most valuable first:
 
     machine      facts of the machine: device, driver, versions, and the rates of a roofline
-    table        the guide's 12 checkpoints at batch 1 (with profiles), 16 and 4, modes default and reduce-overhead
+    table        the 12 checkpoints of the Transformers guide on torch.compile, at batch 1 (with profiles), 16 and 4,
+                 modes default and reduce-overhead
     processes    ViT and ResNet at batch 1 in two more processes each
-    formats      the table at batch 1 in tf32 and bfloat16
+    formats      the step `table` at batch 1, in tf32 and bfloat16
     tests        the functions of tests/gpu, without pytest
-    text         google/gemma-2b at batch 1 in bfloat16 and float32, modes default and reduce-overhead: a token, the
-                 first token and the whole answer
+    text         google/gemma-2b at batch 1 in bfloat16 and float32, modes default and reduce-overhead: times of a
+                 token, of the first token and of the whole text
     autotune     mode max-autotune at batch 1
 
-A process measures a group: all modes of one checkpoint at one batch size, with the same eager calls
-(`tools.gpu_cells`). In a wave, as many processes as there are cores compile in parallel, the longest compiles first.
-Those that are ready are timed after the wave, one after another. So the cost of compiling is not measured. A group that
-ran out of memory while other groups were waiting is run once more, alone.
+One run is called a cell. A group is the cells of one checkpoint at one batch size, in all modes: one process measures
+them with the same eager calls (`tools.gpu_cells`). The groups run in waves. A wave has as many groups as there are
+cores. They first compile in parallel, the longest compiles first, and are then timed one after another. So the cost of
+compiling is not measured. If a group runs out of memory while others wait, it is run once more, alone.
 
-A call ends by itself 8.5 minutes after its first line, or at SIGTERM, after writing its tables. A kill at any moment
-loses the group in progress: its processes end with the script, and the next call continues.
+The script ends by itself 8.5 minutes after its first line, or at SIGTERM, after writing its tables. A kill loses only
+the group in progress: the processes end with the script, and the next start continues.
 
-FOLDER holds `cells.jsonl.gz` (everything, including raw times; cells in it are not measured again), `machine.json`,
-`noise.txt` (what the cells and tests print), `cells.csv`, `measured.csv`, `summary.md` and `cache.tar.gz`, the compile
-cache. The cache is in memory (/dev/shm, if it has room) while a call runs. The next call unpacks it, also on another
-machine. Nothing else is written. From FOLDER, `python3 -m tools.evidence_tables` makes this project's own tables in
+FOLDER holds:
+
+- `cells.jsonl.gz`: everything, including raw times. Cells in this file are not measured again.
+- `machine.json`, `cells.csv`, `measured.csv` and `summary.md`. `noise.txt`: what the cells and tests print.
+- `cache.tar.gz`: the compile cache. The next start unpacks it, also on another machine. While the script runs, the
+  cache is in memory (/dev/shm), if there is room.
+
+Nothing else is written. From FOLDER, `python3 -m tools.evidence_tables` makes this project's own tables in
 assets/measured/ and benchmarks/results/.
 """
 # ruff: noqa: E402
@@ -219,10 +224,10 @@ def look_at_machine(device: str) -> dict[str, Any]:
 
 
 def run_tests(book: Book, noise: Path) -> None:
-    """Calls the functions of tests/gpu that have no record in the book yet, one after another in one child process.
+    """Calls, in one child process, the functions of tests/gpu that have no record in `book`, the file of all records.
 
-    Each function gives a record of its own, so that a later start continues after the last record. `noise`: the file
-    for what the child prints as errors.
+    Adds a record for each function, so that a later start continues after the last record. `noise`: the file for the
+    child's standard error.
     """
     recorded = {record["test"] for record in book.of("tests")}
     code = f"from tools import gpu_evidence; gpu_evidence.call_tests({recorded!r}, {os.getpid()})"

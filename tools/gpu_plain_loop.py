@@ -3,10 +3,14 @@
     python3 -m tools.gpu_plain_loop vit
     python3 -m tools.gpu_plain_loop resnet --tf32
 
-Each printed line has three times: of calls that are waited for one by one (median, 5th to 95th percentile), of calls
-back to back with the host's share, and of the GPU alone, by CUDA events after a kernel that sleeps. The lines are
-eager, eager in a CUDA graph (the same kernels without the host), two modes of torch.compile, and eager again after each
-compile. On a CPU it runs as well, without the GPU's columns.
+Each printed line has three times of a call:
+
+- Each call waits for its result: the median, and the 5th to the 95th percentile.
+- Calls back to back: the mean, and how much of it the CPU needs to launch the kernels.
+- The GPU alone, by CUDA events. A kernel that sleeps comes first, so that all launches are done when the clock starts.
+
+The lines: eager, eager in a CUDA graph (the same kernels without launches by the CPU), two modes of torch.compile, and
+eager again after each. On a CPU, the CUDA graph and the GPU's time are left out.
 """
 
 import argparse

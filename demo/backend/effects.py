@@ -127,9 +127,9 @@ def observe(model: torch.nn.Module, restorer: Restorer, call: Callable[[], objec
 
 
 def _ignores_numbers(model: torch.nn.Module, batch: dict[str, object], outputs: list[torch.Tensor]) -> bool:
-    """Returns whether a call with other numbers in the inputs gives the same `outputs`; False if it fails.
+    """Returns whether a call gives the same `outputs` for other numbers in the inputs; False if that call fails.
 
-    A `_Trace` alone is no proof: code that calls no operator, such as an extension in C++, may have read the inputs.
+    The other call is needed because a `_Trace` sees torch's operators only: an extension in C++ may read the inputs.
     """
 
     def other(tensor: torch.Tensor) -> torch.Tensor:

@@ -35,8 +35,8 @@ class Built:
     key: str
     """Names compiler, torch and processor. If one of these is another, the programs are built anew."""
     seconds: float | None
-    """Wall time of the whole instruction probe; None if another program had already built its programs in this
-    cache."""
+    """Wall time to find the instructions and build all programs. None if nothing was built: another program had
+    filled this cache, or the probe is switched off."""
     compiler_seconds: float | None
     """Processor time of the compiler for the longest program of the instruction probe; None if it could not be
     compiled. Like each of inductor's kernels, it includes ATen's headers."""

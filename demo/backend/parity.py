@@ -306,9 +306,10 @@ def _norm(tensor: torch.Tensor, order: float) -> float:
 
 
 def _far(first: list[torch.Tensor], second: list[torch.Tensor], share: float) -> list[int]:
-    """Returns the indices of tensors in which a number of `second` is too far from that number of `first`.
+    """Compares each tensor of `first` with the one of the same index in `second`. Returns the indices that differ.
 
-    Too far: by more than `share` of the number, plus a tolerance that depends on the size of the tensor's numbers.
+    Two tensors differ if, at one place, the numbers are further apart than a limit. The limit is `share` of the number
+    in `first`, plus `TOLERANCE` times the root mean square of its tensor (at most 1).
     """
     limits = [TOLERANCE * (min(1.0, _norm(tensor, 2)) or SIZE_OF_ZEROS) for tensor in first]
     return [at for at, tensor in enumerate(first) if not torch.allclose(second[at], tensor, share, limits[at], True)]

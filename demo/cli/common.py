@@ -129,9 +129,10 @@ def asked_calls(options: argparse.Namespace) -> int | None:
 
 
 def say_where_sent(history: History, result: RunResult, file: Path, text: str) -> None:
-    """Prints the path of `file`, the HTML file to send of a result.
+    """Prints the path of `file`, an HTML file with a result that the user can send to others.
 
-    If WORTH_COMPILING_DATASET names a dataset on the Hub, also uploads its `text` there, and prints where it is.
+    If WORTH_COMPILING_DATASET names a dataset on the Hub, also uploads the file there, and prints its address. `text`:
+    the content of the file.
     """
     print(f"One file to send lies in {file.absolute()}.", file=sys.stderr)
     if dataset := hub_dataset.dataset_name():

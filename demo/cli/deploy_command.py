@@ -26,7 +26,7 @@ HUBS_OWN = {".gitattributes", "README.md"}
 """The files that the Hub itself puts into a new Space."""
 FOR_CUDA_12 = rf"{hub.CUDA_12_INDEX}\ntorch==\1+cu126"
 TORCH = {"zero-a10g": "torch==2.11.0"} | dict.fromkeys(("t4", "l4", "a10g", "a100", "h100"), FOR_CUDA_12)
-"""What replaces torch's line in requirements.txt, by the first letters of the hardware's name: ZeroGPU has only certain
+"""{beginning of a hardware's name: text in place of torch's line in requirements.txt}. ZeroGPU has only certain
 versions of torch, and the drivers of the other GPUs may be too old for CUDA 13."""
 ADVICE = (
     "Check the network, the login (`hf auth login`, or HF_TOKEN, with a token that may write there) and, for hardware, "

@@ -74,7 +74,7 @@ def run() -> NoReturn:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of all commands. Its result has, as `command`, the function that runs the chosen command."""
+    """Returns the parser of all commands. In the options that it parses, `command` is the function to call."""
     program = _Parser(prog=PROGRAM, description="Is torch.compile worth it for this model, on this machine?")
     program.epilog = f"Such as: {PROGRAM} run --checkpoint {catalog.DEFAULT} --batch-size 4"
     program.set_defaults(command=lambda options: program.print_help())

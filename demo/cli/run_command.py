@@ -195,9 +195,9 @@ def _memory_doubt(history: History, spec: RunSpec, machine: HostInfo) -> str:
 def _gate(report: Report, options: argparse.Namespace, calls: int | None) -> tuple[int, str]:
     """Returns the exit code of the gate (is the speed-up at least --at-least?) and the reason in words.
 
-    The code is OK, FAILED, or UNDECIDED if the measurement cannot tell, and `--undecided` replaces UNDECIDED. With
-    `calls`, the speed-up of a whole process with this number of calls counts, first call included. If several first
-    calls are known, the most expensive is used.
+    - FAILED also if the outputs differ. UNDECIDED, or what `--undecided` says, if the measurement cannot tell.
+    - `calls`: None, or a number of calls. The gate then asks for the speed-up of a process with so many calls, first
+      call included. With an empty and with a filled compile cache there are two: the lower one counts.
     """
     result, least, undecided = report.result, options.at_least, options.undecided
     known: Interval | None = report.speedup if report.kind != "void" else None

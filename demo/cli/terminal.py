@@ -29,7 +29,7 @@ SIGN_OF_LIFE_SECONDS = 30.0
 LATE_FACTOR = 1.5
 """A sweep says that it takes longer than estimated if it takes this many times the estimate."""
 REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run it again when they are gone"}
-"""Advice that ends the line on a result's quality, by `Quality.remedy`. 'They' are other programs named in the line."""
+"""{`Quality.remedy`: advice at the end of the line on a result's quality}. 'They' are programs that the line names."""
 
 
 class ProgressLine:
@@ -45,8 +45,8 @@ class ProgressLine:
     def show(self, progress: Progress, each_phase: bool = True) -> None:
         """Shows the progress.
 
-        Without a terminal, a line is printed only when a new process or phase of the run begins, if `each_phase`, or
-        when nothing was printed for `SIGN_OF_LIFE_SECONDS`.
+        Without a terminal, prints a line only after `SIGN_OF_LIFE_SECONDS` without one, and, if `each_phase`, when a
+        process or phase of the run begins.
         """
         if self._stream.isatty():
             columns = shutil.get_terminal_size().columns

@@ -92,13 +92,13 @@ def paired_ratio(slow: Times, fast: Times) -> Interval:
 
 
 def control_ratio(eager: Sequence[float], control: Sequence[float], calls: int, apart: int = 1) -> Interval | None:
-    """Returns how many times longer `eager` takes than `control`, which are times of the same eager model.
+    """Compares eager with itself: returns the ratio of `eager` to `control`, two series of times of one eager model.
 
-    Without measurement errors the ratio is 1. Control blocks are blocks of eager calls between the other blocks.
+    Without measurement errors the ratio is 1.
 
-    - `calls`: the number of calls in a control block.
+    - `control`: times from control blocks, further blocks of eager calls, each of `calls` calls.
     - `apart`: a control block follows the first block of the timing, and then every `apart`-th block.
-    - A control block is compared with the eager calls just before it and just after it.
+    - Each control block is compared with the calls of `eager` just before it and just after it.
     - Returns None for fewer than two control blocks.
     """
     around = _split_blocks(eager[calls // 2 :], calls)[::apart].ravel()

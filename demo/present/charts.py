@@ -168,10 +168,10 @@ TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100)
 
 
 def intervals(runs: Mapping[str, Difference | None]) -> go.Figure | None:
-    """Returns a chart with a row for each run: its speed-up and 95 % interval.
+    """Returns a chart with a row for each run: a point for its speed-up, and a line for the 95 % interval.
 
-    `runs`: each run's speed-up by the label of its row, which is HTML. If the speed-up is None, the row is empty. If
-    its verdict is 'unsure', only the interval is drawn, without a point.
+    `runs`: {label of the row, as HTML: speed-up of the run}. The row is empty for None, and has no point if the verdict
+    is 'unsure'.
     """
     points = [(place, speedup) for place, speedup in enumerate(runs.values()) if speedup is not None]
     if not points:
@@ -232,7 +232,7 @@ class HeatCell:
 def heatmap(cells: Sequence[HeatCell]) -> go.Figure | None:
     """Returns a grid of cells in colour: blue if compiled is faster, orange if slower; None without `cells`.
 
-    A heading stands above the rows of each group.
+    `HeatCell.group`: the heading above the cell's row.
     """
     if not cells:
         return None
@@ -296,8 +296,8 @@ class WayLine:
 def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | None:
     """Returns a chart of total time by number of calls, with a line for each way to run a model.
 
-    Returns None for fewer than two ways. A line shows `way.start + calls * way.seconds`, with both axes logarithmic.
-    `source`: lines of text below the chart.
+    A way is eager, or one way to compile. Returns None for fewer than two ways. Both axes are logarithmic. `source`:
+    lines of text below the chart.
     """
     if len(ways) < 2:
         return None
@@ -332,9 +332,8 @@ def crossover(ways: Sequence[WayLine], source: Sequence[str]) -> go.Figure | Non
 def ladder(ways: Mapping[str, Mapping[str, float]], source: Sequence[str]) -> go.Figure | None:
     """Returns a bar chart of the time from process start to first output, with a bar for each way to run a model.
 
-    - `ways`: for each way, the parts of its time in seconds, in the order of their colours in the bar from left to
-      right: {'freezing': {'import': 4.5}}. They were measured with a filled compile cache, as the text below the chart
-      says.
+    - `ways`: {way: {part of its time: seconds}}, such as {'freezing': {'import': 4.5}}, with the parts from left to
+      right. The text below the chart says that the compile cache was filled.
     - `source`: further lines for the text below the chart.
     """
     if not ways:

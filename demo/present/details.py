@@ -1,7 +1,7 @@
-"""The details of a run as plain text, in sections with a title, sentences, a table and facts. Two folds group them.
+"""The details of a run as plain text, in sections with a title, sentences, a table and facts.
 
-A fold is a part of the page that opens with a click. The page, the terminal and the Markdown export format the
-sections. A function that makes a section returns None if the run has no data for it.
+The page shows the sections in two folds, parts of the page that open with a click. The terminal and the Markdown export
+show them, too. A function that makes a section returns None if the run has no data for it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from .report import Report
 from .speedup_words import with_ends
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""(titles of the columns, lines). The first title is ''. A line has its name, then a value for each other title."""
+"""(titles, lines): the column titles, the first one '', and for each line its name and then its values."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ SLOWER_BACK_TO_BACK = (
 
 
 def calls(report: Report) -> Section | None:
-    """Returns statistics of the timed calls; of a text model also its time to the first token."""
+    """Returns statistics of the timed calls, and for a text model also the time to the first token."""
     result = report.result
     if result.speedup is None:
         return None
@@ -110,7 +110,7 @@ def calls(report: Report) -> Section | None:
 
 
 def _processes(result: RunResult) -> list[Fact]:
-    """Returns one row for each process over which the verdict was pooled, with its speed-up and interval."""
+    """Returns the speed-up of each process from which the pooled verdict comes; [] if that is one process alone."""
     if result.speedup is not None and result.speedup.basis == "within one process":
         return []  # the verdict itself states the interval of this process
     repeats = [(run.id, run.figures[result.main].within) for run in result.as_processes() if result.main in run.figures]
@@ -367,9 +367,9 @@ def request(report: Report) -> Section | None:
 
 
 def guide(report: Report) -> Section | None:
-    """Returns a comparison of the speed-up with the Transformers guide's, and how the settings differ.
+    """Compares the speed-up with the one in the Transformers guide on torch.compile, and says how the settings differ.
 
-    None if the guide has no row with the run's checkpoint, mode and batch size.
+    Returns None if the guide's tables have no row with the run's checkpoint, mode and batch size.
     """
     result = report.result
     spec, machine = result.spec, result.environment

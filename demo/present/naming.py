@@ -37,8 +37,8 @@ WORKER_WORDS = {
     "build": "generating and compiling code (AOTInductor)",
     "load": "loading the package",
 }
-"""{code that a worker process sends: text for the user}. Codes say what it does; from 'dynamo' on, parts of a first
-call."""
+"""{code of the step that a worker process has begun: text for the user}. The codes from 'dynamo' on are steps of a
+first call."""
 
 
 def short(checkpoint: str) -> str:
@@ -47,7 +47,7 @@ def short(checkpoint: str) -> str:
 
 
 def where(result: RunResult) -> str:
-    """Returns the device's name, 'Tesla T4'; 'cuda', 'cpu' or 'auto' if the run ended before it was known."""
+    """Returns the device's name, 'Tesla T4'. If the run ended too early to know it: 'cuda', 'cpu' or 'auto'."""
     return result.environment.device_name if result.environment else result.spec.device
 
 
@@ -102,7 +102,10 @@ def longer_than(progress: Progress) -> str:
 
 
 def probe(instruction_probe: InstructionProbe) -> str:
-    """Returns 'inductor's instruction probe, 17 s once for a compile cache, 0.8 s in each process'; '' if not known."""
+    """Returns 'inductor's instruction probe, 17 s once for a compile cache, 0.8 s in each process'.
+
+    Returns '' if neither time is known. The probe tests which vector instructions the C++ compiler can use.
+    """
     times = {
         "once for a compile cache": instruction_probe.built_seconds,
         "in each process": instruction_probe.loaded_seconds,
@@ -114,7 +117,7 @@ def probe(instruction_probe: InstructionProbe) -> str:
 def not_counted(result: RunResult) -> str:
     """Returns '; not counted: inductor's instruction probe, ...', to be put after the time of a first call.
 
-    Returns '' if the probe's times are not known. The probe tests which vector instructions the C++ compiler can use.
+    Returns '' if the times of the probe (see `probe`) are not known.
     """
     sentence = probe(result.compilation.instruction_probe) if result.compilation is not None else ""
     return f"; not counted: {sentence}" if sentence else ""

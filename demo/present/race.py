@@ -43,8 +43,8 @@ SIZES = {
 """The sizes for a page, for a phone, and for stage mode, which has a wide, low picture with larger letters."""
 LEFT, TOP = 2, 26
 BEYOND_CROSSING, BEYOND_COMPILE = 1.5, 4.0
-"""The time axis ends at 1.5 times the time of the last crossing of lines, or at 4 times that of the longest first call,
-whichever is later."""
+"""The time axis ends at the later of two times: 1.5 times the last crossing of lines, and 4 times the longest first
+call."""
 LIVE_HORIZONS = (5, 10, 20, 40, 60, 120, 300, 600, 1800, 3600)
 """Possible ends of the time axis of a run in progress, in seconds."""
 _STYLE = f"""<style>
@@ -78,7 +78,7 @@ class RaceLine:
     """The line of eager or of compiled in a race, the chart of calls over time. Seconds count from the race's start."""
 
     kind: str
-    """CSS classes: 'eager', 'compiled', or 'compiled kept' with a compile cache that was filled before."""
+    """CSS classes: 'eager', 'compiled', or 'compiled kept' for compiled with a filled compile cache."""
     name: str
     words: str
     """Text after `name`: 'pays after about 20 000 calls', '4 200 calls', 'is warming up'."""
@@ -91,8 +91,8 @@ class RaceLine:
     drawn. Earliest and latest are a 95 % interval, which includes the errors of the first call and of the speed-up."""
 
     bends: tuple[tuple[float, float, float], ...] = ()
-    """The straight parts of the line while a run goes on, as in `Progress`: (seconds, calls, seconds of a further
-    call)."""
+    """The straight parts of the line of an ongoing run: (its begin in seconds, calls answered until then, seconds of
+    each further call), as in `Progress.eager_line`."""
 
     def work(self, seconds: float) -> float:
         """Returns how many calls have been answered after `seconds`; a call in progress counts as a fraction."""
@@ -105,7 +105,7 @@ class RaceLine:
 
 
 class Below(NamedTuple):
-    """SVG to be drawn below the chart in a file: `svg`, whose widths are shares of the chart's, and its `height`."""
+    """A picture below the chart in a file: SVG as wide as the chart, in which a width may be '100%', and its height."""
 
     svg: str
     height: int
@@ -175,7 +175,8 @@ def _live_line(
 ) -> RaceLine:
     """Returns the line of one variant in a run that is going on, with a text such as 'Eager, 1.45 ms: 4 200 calls'.
 
-    - `each`: seconds of a call; None if not known yet. The text is then `name` and `waits`.
+    - `name`: 'Eager' or 'Compiled'. `each`: seconds of a call; None if not known yet.
+    - `waits`: the text after the name while `each` is not known, such as 'is warming up'.
     - `first`: seconds from the start of the race to the first answer; None if not known yet.
     - `now`: seconds since the start of the race. `bends`: as in `RaceLine`.
     """
@@ -205,8 +206,8 @@ def _svg(
 
     - `title`: the text above the lines. `scale`: the text at the end of the axis. `source`: a last line of text; '' for
       none. `size`: a key of `SIZES`.
-    - `plays`: whether the drawing of the lines is animated. `marked`: whether the SVG has attributes with the positions
-      of its lines, so that whole_work.js can mark a number of calls.
+    - `plays`: whether the drawing of the lines is animated. `marked`: whether attributes of the SVG say where its lines
+      run. whole_work.js needs them to mark on a line the number of calls at which the slider stands.
     """
     width, height, row_height, line_height, letter = SIZES[size]
     right, indent = width - 10, LEFT + 30

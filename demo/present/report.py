@@ -24,7 +24,7 @@ from . import naming, speedup_words as words
 from .race import RaceLine
 
 Kind = Literal["faster", "slower", "same", "unsure", "void"]
-"""The verdict of a run. 'unsure': it is open. 'void': the model was recompiled while timed, so no time means much."""
+"""The verdict of a run. 'unsure': not decided. 'void': no verdict, because the model was recompiled while timed."""
 OPEN_BECAUSE = {
     "interval": "The range holds 1, so a gain and a loss are both possible",
     "control": (
@@ -52,9 +52,9 @@ class Start:
     name: str
     """The state in words: 'from nothing' (empty compile cache), 'with a kept cache', 'with the package kept'."""
     seconds: float
-    """Seconds of the first call, pooled over runs with the same settings, except with a partly filled cache."""
+    """Seconds of the first call: a mean over runs with the same settings. For a partly filled cache, of one run."""
     cost: CompileCost
-    """One first call with its parts, {} if they are not known."""
+    """The cost of one such first call. Its `parts` are {} if they are not known."""
     paid: BreakEven | None
     """After how many calls compiling has paid; `NEVER` if compiled is not faster; None if that is not known."""
 
@@ -158,9 +158,9 @@ class Report:
 
     @cached_property
     def ratio(self) -> str:
-        """'1.44×' if compiled is faster, '0.80×' if slower, each with a doubt about the outputs; otherwise `answer`.
+        """'1.44×' if compiled is faster, '0.80×' if slower, '1.2 to 13×' if `ranged`; `answer` if not `decided`.
 
-        If the speed-up is `ranged`, its range: '1.2 to 13×'.
+        If the outputs are wrong or were not compared, this is added: '1.44× (wrong outputs)'.
         """
         if self.speedup is None or not self.decided:
             return self.answer
@@ -177,7 +177,7 @@ class Report:
 
     @cached_property
     def without_breaks(self) -> str:
-        """'Without the added breaks, stored: 1.45× (1.41 to 1.49×)', from the latest run without them; '' if none."""
+        """'Without the added breaks, stored: 1.45× (1.41 to 1.49×)', the latest speed-up without added graph breaks."""
         known = self.result.without_breaks
         if known is None:
             return ""
@@ -249,7 +249,7 @@ class Report:
 
     @property
     def _quiet(self) -> str:
-        """'3 quiet processes with 2 threads': undisturbed processes, which count in place of this disturbed one."""
+        """'3 quiet processes with 2 threads'. They count in place of this process, which other programs disturbed."""
         earlier = self.result.earlier
         threads = earlier[-1].threads
         quiet = fmt.count(len(earlier), "quiet process")
@@ -296,7 +296,7 @@ class Report:
 
     @cached_property
     def caveat(self) -> str:
-        """The most important of the result's caveats, as sentences; '' if it has none of those in `IMPORTANT`."""
+        """The result's caveat that comes first in `IMPORTANT`, as sentences; '' if the result has none of these."""
         texts = {caveat.key: str(caveat) for caveat in reversed(self.result.caveats)}
         return next((texts[key] for key in IMPORTANT if key in texts), "")
 
@@ -353,9 +353,9 @@ class Report:
 
     @cached_property
     def request(self) -> str:
-        """'A whole request is 1.10× faster: the rest of it is not compiled'; '' if that is not known.
+        """'A whole request is 1.10× faster: the rest of it is not compiled'; '' if requests were not timed.
 
-        Also '' if the ratio of whole requests lies within the interval of the call's speed-up.
+        Also '' without a clear verdict, or if 1.10× lies in the interval of a call's speed-up and so says nothing new.
         """
         speedup, requests = self.speedup, self.result.request_seconds
         if speedup is None or requests is None or not self.decided or self.ranged:
@@ -381,7 +381,7 @@ class Report:
 
     @cached_property
     def race(self) -> tuple[RaceLine, ...]:
-        """Lines of the chart of calls over time; () if, for a state of the cache, it is unknown when compiling pays."""
+        """Lines of the chart of calls over time; () without `starts`, or if the `paid` of one is None."""
         if self.result.speedup is None or not self.starts or any(start.paid is None for start in self.starts):
             return ()
         eager, compiled = self.result.speedup.latencies

@@ -18,7 +18,8 @@ APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),
     *("compiler", "scope", "freezing", "prompt", "tokens"),
 )
-"""Options that a program applies. With any other option, unless it changes only the timing, a run gets no program."""
+"""Options that a program applies. A run with another option gets no program, unless the option changes only the
+timing."""
 DYNAMIC_ARGUMENT = {"auto": [], "on": ["dynamic=True"], "off": ["dynamic=False"]}
 TITLE_BLOCK = '"""Times a model eager and compiled, in turns."""\n'
 HEAD_BLOCK = """
@@ -149,8 +150,8 @@ model = AOTICompiledModel(loader(package, "model", False, 1, -1))"""
 def script(report: Report) -> str:
     """Returns a program that times a result's model again, eager and compiled in turns, and compares the outputs.
 
-    The program of a failed run fails in the same way, for a bug report. Raises BadInput with the text of
-    `script_refusal`.
+    The program of a failed run fails in the same way, for a bug report. Raises BadInput if no program can repeat the
+    run (see `script_refusal`).
     """
     result = report.result
     spec, image = result.spec, result.image
@@ -250,7 +251,9 @@ def needs_folder(spec: RunSpec) -> bool:
 
 
 def loading_lines(package: Path) -> str:
-    """Returns lines of code that load a package as `model` without this project. The model takes its inputs by name.
+    """Returns lines of code that load an AOTInductor package as `model`, which takes its inputs by name.
+
+    The code does not need this project.
 
     The lines raise SystemExit if the package was built with another version of torch or transformers, or on another
     processor.
@@ -271,9 +274,10 @@ def change(spec: RunSpec) -> str:
 
 
 def _compile_lines(spec: RunSpec, compiled: str, arguments: str) -> str:
-    """Returns the lines of code that compile `model` and name the compiled model `compiled`.
+    """Returns the lines of code that compile `model`.
 
-    `arguments`: the positional arguments of torch.export, as source code.
+    `compiled`: the name of the compiled model in the code. `arguments`: the positional arguments for torch.export, as
+    source code, such as '()'.
     """
     if spec.compiler == "aot":
         return Template(AOT_BLOCK).substitute(mode=literal(spec.mode), arguments=arguments, compiled=compiled)

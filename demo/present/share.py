@@ -67,7 +67,7 @@ def _verdict(report: Report) -> str:
 
 
 def _sentences(report: Report) -> list[tuple[str, str]]:
-    """Returns (sentence, CSS class) pairs. Sentences have no full stop."""
+    """Returns the sentences below the verdict, without full stops: [(CSS class or '', sentence)]."""
     result = report.result
     if report.kind is None:
         failed = result.failure

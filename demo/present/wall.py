@@ -97,7 +97,7 @@ class Race:
 def of_runs(reports: Iterable[Report], sources: Mapping[str, str]) -> list[Race]:
     """Returns the race of the newest run for each model, setting and machine. `reports`: newest first.
 
-    `sources`: where runs are from, by id. The page can open all other runs. Runs without a race are left out.
+    `sources`: {id of a run that the page cannot open: where it is from}. Runs without a race are left out.
     """
     newest: dict[object, Race] = {}
     for report in reports:

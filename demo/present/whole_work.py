@@ -116,10 +116,10 @@ def amount(saved: Duration) -> str:
 
 
 def best_guess(ways: Mapping[str, WayCost], best: list[str], calls: int) -> str:
-    """Returns which way in `best`, the ways that may be the fastest for `calls` calls, to recommend.
+    """Returns the way to recommend for `calls` calls. `best`: the ways that may be the fastest for this number.
 
-    It is the first whose total time, at the upper end of its interval, is at most 5 % above the least such time in
-    `best`.
+    Each way is judged by the upper end of the interval of its total time. Returns the first way in `best` that is at
+    most 5 % above the least of these ends.
     """
     most = {name: ways[name].total(calls).high for name in best}
     return next(name for name in best if most[name] <= 1.05 * min(most.values()))
@@ -139,7 +139,7 @@ def _any_of(names: list[str]) -> str:
 
 @dataclass(frozen=True)
 class StripPart:
-    """A part of a strip, the coloured bar that says which way to compile is best: one answer for a range of calls."""
+    """A part of a strip, the coloured bar that shows which way to compile is best. Its colour holds for some calls."""
 
     begin: float
     end: float
@@ -253,7 +253,8 @@ def file_text(name: str) -> str:
 def slider(choice: Choice | None, calls: int = USUAL_CALLS, rate: str = "") -> str:
     """Returns the slider with its strips as HTML, set to `calls`; '' if `choice` is None. whole_work.js updates it.
 
-    `rate`: the text of which `calls` is a day, '2/s', as its field shows it; '' if a number was typed.
+    `rate`: the calls per time that the user typed, such as '2/s', and `calls` is then a day of them. '' if the user
+    typed a number of calls.
     """
     if choice is None:
         return ""

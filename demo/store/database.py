@@ -139,8 +139,7 @@ def _version(database: sqlite3.Connection) -> tuple[int, list[bytes]]:
 def _set_aside_unusable(path: Path, error: Exception) -> None:
     """Renames a damaged or older file of results, with its write-ahead log. Then raises SetAside.
 
-    Returns without an error if the file is neither damaged nor older, or cannot be renamed. `error`: the exception that
-    using the file raised.
+    Does nothing if the file is neither damaged nor older, or cannot be renamed. `error`: why it could not be used.
     """
     with contextlib.suppress(OSError), lock(path.parent):  # after an OSError the caller reports `error`
         if not (fault := _find_fault(path)):  # also if another process has just renamed the file

@@ -92,7 +92,7 @@ def check_place(path: Path, what: str) -> None:
 
 
 def row(result: RunResult) -> dict[str, object]:
-    """Returns a value for each column of `EXPORTED`; None for what was not measured or has no use in the task."""
+    """Returns a value for each column of `EXPORTED`; None if it was not measured, or if the task has no such option."""
     data, values = to_json(result), {}
     for name, (kind, path) in EXPORTED.items():
         value: Any = data
@@ -163,7 +163,10 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> st
 
 
 def escape_formula(value: object) -> object:
-    """Returns a text with an apostrophe before a formula, and spaces for carriage returns; other values unchanged."""
+    """Returns a text with spaces for carriage returns, and an apostrophe in front if it is a formula.
+
+    Values that are no texts are returned unchanged.
+    """
     if not isinstance(value, str):
         return value
     text = value.replace("\r", " ")  # the csv module does not quote \r, and readers end the line there

@@ -1,8 +1,8 @@
 """Stores every result, even of failed runs, in the user's SQLite file.
 
-For each run in progress, a locked file holds the result to store if the program dies, usually 'interrupted'. When the
-program dies, the kernel releases the lock, and the next start of the program stores that result. Not covered: network
-file systems on which a `flock` lock does not hold on other machines.
+For each run in progress, a locked file holds a result, usually with the status 'interrupted'. If the program dies, the
+kernel releases the lock, and the next start of the program stores this result. Not covered: network file systems on
+which a `flock` lock does not hold on other machines.
 """
 
 import contextlib

@@ -30,7 +30,7 @@ MAX_FILE_BYTES = 2_000_000
 ASK_AGAIN_SECONDS = 300.0
 """How long the list of the dataset's files is used before the Hub is asked again."""
 READING_SECONDS = 20.0
-"""How long a call waits for files. Files that come later are in the next answer."""
+"""How long `newest` waits for files. It returns those that come later when it is called again."""
 _AT_ONCE = 8
 _log = logging.getLogger(__name__)
 

@@ -42,8 +42,8 @@ _log = logging.getLogger(__name__)
 class PublishedRow:
     """The times of one checkpoint on one device with one setting, from the Transformers guide or from this project.
 
-    A time is None if memory ran out. In the guide a time is the mean of 300 calls. In this project it is the latency of
-    a call that a run shows. In the guide's rows the fields after `speedup` have their default values.
+    A time is None if memory ran out. In the Transformers guide a time is the mean of 300 calls. In this project it is
+    the latency that a run shows. In rows of the guide, the fields after `speedup` have their default values.
     """
 
     subset: str
@@ -73,7 +73,9 @@ class PublishedRow:
     date: str = ""
     """Day of the measurement, in UTC: '2026-11-21'."""
     speedup_basis: str = ""
-    """How the spread between processes, which the interval includes, is known: a value of `Speedup.basis`."""
+    """Where the spread between processes is from: 'repeats', 'this machine' or 'assumed', as in `Speedup.basis`.
+
+    The interval includes this spread. 'within one process': the interval does not include it."""
     repeats: int | None = None
     """Number of processes over which the speed-up is pooled."""
     threads: int | None = None
@@ -83,7 +85,7 @@ class PublishedRow:
 
     None if it was not kept, or if the outputs of eager and compiled differ."""
     kept_first_call_seconds: float | None = None
-    """The same with a kept compile cache, or with the package kept."""
+    """Seconds of compiled's first call with a filled compile cache, or with a finished AOTInductor package."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Options that are not at their default and have no other column: {'freezing': True}."""
 
@@ -94,16 +96,16 @@ class PublishedRow:
 
     @property
     def verdict(self) -> Difference | None:
-        """The speed-up with the verdict of its interval; None if there is no interval, as in the guide's rows."""
+        """The speed-up with the verdict of its interval; None without an interval, as in the Transformers guide."""
         if self.speedup is None or self.speedup_low is None or self.speedup_high is None:
             return None
         return stats.compare(stats.Interval(self.speedup, self.speedup_low, self.speedup_high))
 
     @property
     def costs(self) -> dict[str, tuple[WayCost, WayCost]]:
-        """What a process pays for eager and for compiled, by the state of the compile cache, as `RunResult.costs`.
+        """Costs of eager and of compiled in a process, by the state of the compile cache: {'cold': (eager, compiled)}.
 
-        A first call of the table was timed once, in one run. {} if it has none, or if the verdict is 'unsure'.
+        The first call was timed only once. {} if the row has no first call, or if its verdict is 'unsure'.
         """
         first_calls = {"cold": self.first_call_seconds, "warm": self.kept_first_call_seconds}
         if self.verdict is None or self.verdict.verdict == "unsure" or self.eager_seconds is None:
@@ -303,7 +305,7 @@ def setting_words(row: PublishedRow) -> list[str]:
 
 
 def subset_words(subset: str, rows: Iterable[PublishedRow]) -> str:
-    """Returns the title of a subset: 'torch 2.0.1' in the guide, 'Measured here: float16, freezing' in this project."""
+    """Returns a subset's title: 'Measured here: float16, freezing', or 'torch 2.0.1' for the Transformers guide."""
     row = next(row for row in rows if row.subset == subset)
     settings = [name for name in (row.mode, row.dtype) if name not in ("default", "float32")]
     measured = ", ".join([*settings, *setting_words(row)])

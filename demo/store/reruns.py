@@ -1,7 +1,7 @@
 """What stored runs add to a new result. Speed-ups differ between processes, and one process cannot tell by how much.
 
-- Stored runs with the settings of the new run: its speed-up is pooled over them, too (`earlier_processes`).
-- Stored runs with other settings, each repeated on this machine: they show how much processes differ (`spread`).
+- Stored runs with the same settings as the new run: the new speed-up is pooled with theirs (`earlier_processes`).
+- Stored runs with other settings: repeated runs among them show how much processes differ (`spread`).
 
 Not covered: changes from day to day, unless the runs are from several days; a user's own model, whose file may change.
 """
@@ -20,8 +20,8 @@ from ..core.stats import Interval
 NEWEST = 300
 """How many of the newest stored runs are read for a new result."""
 MIN_FREEDOM = 5
-"""Fewest degrees of freedom of stored runs that tell how far speed-ups vary: a few runs often differ little by
-chance."""
+"""With fewer degrees of freedom, stored runs do not tell how far speed-ups vary: a few runs may agree by chance. Three
+runs with the same settings have two degrees of freedom."""
 VERSIONS = ("transformers", "threads", "driver", "triton", "python")
 """The fields of a machine that may change the speed, in the order of `versions`."""
 MOST_PROCESSES = 30
@@ -41,7 +41,7 @@ class StoredRun:
     process: ProcessResult | None = None
     """The process of this run, with its times. None if the speed-ups of later runs must not be pooled with it."""
     host_bound: bool | None = None
-    """Whether launching kernels limits eager's speed (`RunResult.host_bound`): such speed-ups vary more than others."""
+    """Whether launching kernels limits eager's speed (`RunResult.host_bound`). If so, speed-ups vary more."""
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
@@ -102,8 +102,8 @@ def earlier_processes(
     - `unstored`: earlier processes of the run of `result`, not stored. Used are those with the threads of `result`.
     - Order: `unstored`, then `stored` from oldest to newest. If there are more than `MOST_PROCESSES` - 1 processes, the
       first are left out.
-    - If other programs disturbed `result` and no process is left, other numbers of threads count, too: all processes
-      with as many threads as the newest stored one.
+    - If other programs disturbed `result` and this finds no process, processes with another number of threads are
+      used: those with as many threads as the newest stored one.
     - () if `result` has no speed-up.
     """
     own = rerun_of(result)
@@ -126,11 +126,12 @@ def _without_threads(run: StoredRun) -> tuple[object, ...]:
 
 
 def spread(result: RunResult, stored: Iterable[StoredRun]) -> Spread:
-    """Returns by how much speed-ups differ between processes with equal settings, as measured on the runs in `stored`.
+    """Returns how much the speed-ups of repeated runs in `stored` differ from process to process.
 
-    If these have too few reruns, returns the assumed spread. `stored`: runs with the device and torch version of
-    `result`. Runs are left out if they have the settings of `result`, if they were disturbed, or if launching kernels
-    limits the speed of only one of them and `result` (`host_bound`).
+    - If too few runs in `stored` were repeated, returns the assumed spread.
+    - `stored`: runs with the device and torch version of `result`.
+    - Left out: runs with the settings of `result`, disturbed runs, and runs whose `host_bound` differs from that of
+      `result`. In a host-bound run, launching kernels limits the speed.
     """
     groups: dict[tuple[RunSpec, tuple[object, ...]], list[Interval]] = defaultdict(list)
     for run in stored:

@@ -37,7 +37,7 @@ ADD_NAMES = "Give forward a named parameter for each input: forward(self, x)."
 UNREADABLE = (pickle.UnpicklingError, SafetensorError, ValueError, EOFError, RuntimeError)
 """Errors of loaders that were given a Git LFS pointer in place of weights or JSON."""
 FROM_MEMORY = "the measured model"
-"""What errors call a module that came from a program's memory."""
+"""Name, in error messages, of a module that a program passed to `measure`. It has no file: 'build() of model.py'."""
 EXPECTED = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"
 
 
