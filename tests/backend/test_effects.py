@@ -515,6 +515,12 @@ def test_lazy_outputs_without_a_tensor_are_recognised(outputs: Any, kind: str) -
     assert effects.compute_when_read(outputs) == kind
 
 
+def test_tensors_without_a_storage_are_left_out() -> None:
+    within: list[torch.Tensor] = []
+    torch.func.vmap(lambda row: within.append(row) or row)(ONES)
+    assert ONES.untyped_storage().data_ptr() in effects.live_storages()
+
+
 def test_the_growth_of_memory_by_call_is_measured() -> None:
     past: list[torch.Tensor] = []
     assert effects.growth_per_call(lambda: past.append(torch.ones(1000))) == 4000
