@@ -11,6 +11,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable
@@ -48,6 +49,9 @@ EXTENSION = """
 #include <sstream>
 extern "C" const char *version() { return omp_get_max_threads() ? Py_GetVersion() : ""; }
 """
+
+BUILT_FILE = "extension-built"
+"""A file in the compile cache: with which compiler, torch and Python headers `EXTENSION` was built."""
 
 
 def warm_imports() -> None:
@@ -222,6 +226,26 @@ def compile_problem(on_gpu: bool = False) -> str | None:
     return None
 
 
+def compile_problem_at_start(cpp_compiler: str | None) -> str | None:
+    """Returns `compile_problem()`, but builds no extension if this compile cache already has the record of a success.
+
+    Each worker asks before it reports the machine, and a compiler at work would disturb a run. What breaks after the
+    record was written is found by `doctor`, or by the next run.
+
+    `cpp_compiler`: what `compiler` returned.
+    """
+    record = Path(cache_dir(), BUILT_FILE)
+    builds = f"{cpp_compiler} {torch.__version__} {sysconfig.get_path('include')}"
+    with contextlib.suppress(OSError, ValueError):
+        if record.read_text(encoding="utf-8") == builds:
+            return causes.switched_off() or None
+    problem = compile_problem()
+    if problem is None:
+        with contextlib.suppress(OSError):
+            record.write_text(builds, encoding="utf-8")
+    return problem
+
+
 def cuda_toolkit() -> list[Path]:
     """Returns the folders that together have all `PACKAGE_HEADERS`; [] if no such folders are found.
 
@@ -264,7 +288,7 @@ def host() -> HostInfo:
         compute_capability=".".join(map(str, gpu.capability)) if gpu else None,
         cuda_toolkit=toolkit[0].name if toolkit else None,
         threads=torch.get_num_threads(),
-        compile_problem=(causes.switched_off() or None) if cpp_compiler else compile_problem(),
+        compile_problem=compile_problem_at_start(cpp_compiler),
     )
 
 

@@ -1,7 +1,8 @@
 """Reads a picture file as an upright RGB image, or refuses the file with a reason.
 
-The page does not read a visitor's file itself: the worker process does, so a hostile file that crashes a decoder
-crashes nothing else. The command line also reads the user's own file, to refuse a wrong file before the run.
+The page does not read a visitor's file itself, so a hostile file that crashes a decoder crashes nothing else. The
+worker reads it in a run. Before the run another process does: `python -m demo.core.images FILE` prints why the file is
+refused, or nothing. The command line reads the user's own file, to refuse a wrong file before the run.
 """
 
 import hashlib
@@ -186,8 +187,11 @@ def _scale(image: Image.Image, data: bytes, named_white: int | None) -> tuple[Im
         white = named_white
     elif 0 < largest < DARK:
         white = shown = largest
-    scaled = (values.astype(np.uint32) * 256 // (white + 1)).astype(np.uint8)
-    channels = [Image.fromarray(scaled[..., place]) for place in range(len(colours))]
+    # channel by channel, because the 32-bit numbers of a large picture take much memory
+    scaled = (
+        (values[..., place].astype(np.uint32) * 256 // (white + 1)).astype(np.uint8) for place in range(len(colours))
+    )
+    channels = list(map(Image.fromarray, scaled))
     if len(image.getbands()) > len(colours):
         channels.append(image.getchannel("A"))
     return Image.merge(image.mode if len(channels) > 1 else "L", channels), shown
@@ -230,3 +234,10 @@ def _rgb(image: Image.Image) -> Image.Image:
     if transparent and np.asarray(image).min() > NEARLY_WHITE:
         image.info[SHEET] = True
     return image
+
+
+if __name__ == "__main__":
+    try:
+        decode(Path(sys.argv[1]))
+    except BadInput as refusal:
+        print(refusal)

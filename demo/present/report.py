@@ -229,7 +229,10 @@ class Report:
 
     @cached_property
     def basis(self) -> str:
-        """On what `interval` is based: 'from 3 processes, including their differences'."""
+        """On what `interval` is based: 'from 3 processes, including their differences'.
+
+        If the assumed spread weighs more than the differences of these processes, it says so.
+        """
         speedup = self.result.speedup
         if speedup is None:
             return ""
@@ -244,7 +247,9 @@ class Report:
         if speedup.widened_by == "control":
             return f"{processes}, as wide as eager differed from itself: {fmt.percent(speedup.floor)}"
         if speedup.processes > 1:
-            return f"{processes}, including their differences"
+            spread = self.result.spread or self.result.assumed_spread
+            seen = spread.basis == "this machine" or speedup.processes - 1 >= (spread.freedom or math.inf)
+            return f"{processes}, including their differences{'' if seen else ' (mostly assumed)'}"
         return f"{processes}, including about {fmt.percent(speedup.deviation)} between processes"
 
     @property

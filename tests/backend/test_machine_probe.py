@@ -199,7 +199,16 @@ def test_the_reason_why_nothing_can_be_compiled(code: str, says: str, tmp_path, 
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     with inductor_config.patch({"cpp.cxx": (None, str(script))}):
         problem = machine_probe.compile_problem()
+        assert machine_probe.host().compile_problem == problem  # said when the page starts
     assert says in problem and str(tmp_path) not in problem
+
+
+def test_a_cache_in_which_code_was_built_is_not_tried_again(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    problems = ["no headers", None, "asked again"]
+    monkeypatch.setattr(machine_probe, "compile_problem", lambda: problems.pop(0))
+    found = [machine_probe.compile_problem_at_start(compiler) for compiler in ("g++ 1", "g++ 1", "g++ 1", "g++ 2")]
+    assert found == ["no headers", None, None, "asked again"]
 
 
 def test_without_a_compiler_there_is_a_remedy() -> None:

@@ -219,13 +219,33 @@ def test_a_tool_runs_on_an_uploaded_picture(source: str, served: Any) -> None:
         {"image": FILE | {"path": "/etc/passwd"}},
         {"image": FILE | {"url": "http://127.0.0.1:9/picture.png"}},
         {"image": "a\0b"},
+        {"image": "data:image/png;base64,A"},
         {"checkpoint": FILE | {"path": "/etc/passwd"}},
         {"nonsense": FILE | {"path": "/etc/passwd"}},
     ],
-    ids=["an address", "an address and a file", "a file", "a described file", "a url", "null", "elsewhere", "unknown"],
+    ids=[
+        "an address",
+        "an address and a file",
+        "a file",
+        "a described file",
+        "a url",
+        "null",
+        "no base64",
+        "elsewhere",
+        "unknown",
+    ],
 )
 def test_a_tool_reads_uploads_only(arguments: Any, served: Any) -> None:
     before = len(served[1])
     answer = call_tool(served, "benchmark", **arguments)
     assert answer.isError and re.search("Over MCP a picture is|validation error|not a valid", answer.content[0].text)
     assert len(served[1]) == before
+
+
+def test_a_refused_request_for_tools_is_one_line_in_the_log(served: Any, caplog) -> None:
+    pytest.importorskip("mcp", reason="gradio[mcp] is not installed")
+    accepts = {"Accept": "application/json, text/event-stream"}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": {}}
+    assert "Invalid request" in httpx.post(f"{served[0].src}gradio_api/mcp/", json=request, headers=accepts).text
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert line.startswith("Failed to validate request") and "\n" not in line

@@ -11,20 +11,21 @@ from gradio.processing_utils import save_file_to_cache
 from gradio.utils import get_upload_folder, is_in_or_equal
 from markupsafe import Markup
 
-from ...core import catalog, format as fmt, hub, images, limits
+from ...core import catalog, format as fmt, hub, limits
 from ...core.catalog import Checkpoint, scenes
 from ...core.options import OPTION_GROUPS, OPTIONS, TASKS, TEXT_GENERATION, BadInput, Option, RunSpec, unused_options
 from ...core.outputs import ImageInfo
 from ...core.result import RunResult
 from ...present import naming
 from ...present.markdown import escape_markdown
+from ...runs import picture_check
 from ...runs.forecast import Forecast
 from ...sweep import best_way
 from ...tasks.registry import BY_NAME
 from ..look import TO_ADVANCED
 from ..templates import render
 from ..web.gradio_workarounds import NOT_UPLOADED
-from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, Updates
+from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, EventOptions, Updates
 
 TASK_NAMES = {task: BY_NAME[task].label for task in TASKS}
 GROUPS = {"machine": "Model and machine", "compile": "Compiling", "timing": "Timing"}
@@ -51,6 +52,8 @@ MODE_NOTES = {
 FIRST_CHECKPOINT = next(entry for entry in catalog.CHECKPOINTS if entry.id == catalog.DEFAULT)
 """The checkpoint that the form has when the page opens."""
 VIT = "google/vit-base-patch16-224"
+FEW: EventOptions = {"concurrency_limit": 2, "concurrency_id": "pictures"}
+"""The options of the events that start a process for a picture: it may take a gigabyte."""
 CROWDED = 1.25
 """If other programs make a run this many times as long or longer, the estimate says so."""
 
@@ -172,10 +175,8 @@ def picture_note(checkpoint: str | None, image: FileDescription | None) -> tuple
     if not image or (entry is not None and entry.task == TEXT_GENERATION):
         return hidden, hidden
     file = uploaded_file(image)
-    try:
-        images.decode(file)
-    except BadInput as refusal:
-        return gr.update(value=escape_markdown(str(refusal)), visible=True), hidden
+    if refusal := picture_check.problem(file):
+        return gr.update(value=escape_markdown(refusal), visible=True), hidden
     if entry is None:
         return hidden, hidden
     beyond = catalog.is_beyond(entry.id, _checksum(file))
@@ -303,9 +304,9 @@ class Form:
         )
         first_of.then(*follow, **RAW)
         checkpoint.input(*follow, **LATEST)
-        gr.on([image.input, self.examples.dataset.click], *looked_at, **LATEST)
+        gr.on([image.input, self.examples.dataset.click], *looked_at, **(LATEST | FEW))
         other = self.for_photographs.click(lambda task: BY_NAME[task].published, task, checkpoint, **EVENT_OPTIONS)
-        other.then(*looked_at, **RAW)
+        other.then(*looked_at, **(RAW | FEW))
         self.inputs["mode"].change(mode_note, self.inputs["mode"], self.mode_note, **EVENT_OPTIONS)
 
     def by_name(self, values: tuple[object, ...]) -> FieldValues:

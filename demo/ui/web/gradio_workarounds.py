@@ -244,6 +244,8 @@ def fitting_value(block: Any, value: object) -> object:
     if value is None and kind != "integer":
         one_of_a_list = isinstance(block, gr.Dropdown) and not block.multiselect and not block.allow_custom_value
         chosen = isinstance(block, gr.Radio | gr.Checkbox) or one_of_a_list
+        if kind == "array":
+            return []
         return "" if isinstance(block, gr.Textbox) else block.value if chosen else None
     mixed = kind == "array" and isinstance(value, list) and not all(isinstance(entry, str) for entry in value)
     is_switch = isinstance(value, bool)

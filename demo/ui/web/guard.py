@@ -8,6 +8,7 @@ Not covered: a Hugging Face Space answers under any name, and to the page of any
 send any header. Too many requests: put a proxy in front.
 """
 
+import asyncio
 import contextlib
 import ipaddress
 import json
@@ -32,6 +33,8 @@ MAX_MCP_BYTES = 2_000_000
 """The longest body of a request to an MCP tool, which may contain a picture."""
 UPLOAD_EXTRA_BYTES = 2_000_000
 """How many bytes an upload may have in addition to one file of the largest size."""
+BODY_SECONDS = 30.0
+"""The longest time in which a body may arrive, except for an upload. Until then the app holds what has arrived."""
 MAX_PARTS = 20_000
 """The most commas and brackets of a body: reading 600,000 empty lists stops the server for three seconds."""
 
@@ -73,6 +76,9 @@ _ALLOWED = [
     for method, paths in routes.items()
     for route in paths
 ]
+IGNORED_HEADERS = (b"x-gradio-server", b"range")
+"""Headers that gradio does not get. The first is of gradio's own second server, which is not used, and anybody may send
+it. Several ranges in the second make gradio fail, and no picture needs a range."""
 EVENT_FIELDS = ("data", "event_data", "fn_index", "session_hash", "trigger_id")
 """What a page sends of an event. gradio takes further fields, which no page needs."""
 
@@ -170,8 +176,7 @@ class Guard:
 
     def _as_gradio_needs_it(self, scope: Scope, path: str) -> Scope:
         """Returns the request's scope, with changes to headers, path and query that gradio would misread."""
-        # of gradio's own second server, which is not used; anybody may send it
-        headers = [pair for pair in scope["headers"] if pair[0] != b"x-gradio-server"]
+        headers = [pair for pair in scope["headers"] if pair[0] not in IGNORED_HEADERS]
         scope = {**scope, "headers": headers}
         if path in (MCP, f"{MCP}/http"):  # gradio redirects it to an address without a proxy's path
             scope["path"] += "/"
@@ -200,11 +205,18 @@ class Guard:
                 return message
 
             return counted
-        body = await _read(receive, MAX_MCP_BYTES if path.startswith(MCP) else MAX_BYTES)
+        over_mcp = path.startswith(MCP)
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await _read(receive, MAX_MCP_BYTES if over_mcp else MAX_BYTES)
+        except TimeoutError:
+            raise Refusal(408, f"The request did not arrive within {BODY_SECONDS:.0f} s.") from None
         if sum(map(body.count, (b",", b"[", b"{"))) > MAX_PARTS:
             raise Refusal(413, f"The request has more than {MAX_PARTS:,} commas and brackets.")
         if path in (JOIN, PREDICT):
             body = self._event(body, path)
+        elif over_mcp and scope["method"] == "POST":  # its library answers 500, with a traceback in the log
+            _parsed(body)
         messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def read() -> Message:
@@ -217,10 +229,7 @@ class Guard:
 
         Raises Refusal if the page has no such event at `path`, or if the name of the session is invalid.
         """
-        try:
-            fields = json.loads(body)
-        except (ValueError, RecursionError):
-            raise Refusal(400, "The request is no JSON that can be read.") from None
+        fields = _parsed(body)
         fields = fields if isinstance(fields, dict) else {}
         number, session = fields.get("fn_index"), fields.get("session_hash")
         event = self._page.fns.get(number) if type(number) is int else None
@@ -242,6 +251,13 @@ async def _read(receive: Receive, most: int) -> bytes:
         _refuse_long(len(body), most)
         if not message.get("more_body", False):
             return bytes(body)
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise Refusal(400, "The request is no JSON that can be read.") from None
 
 
 def _refuse_long(size: int, most: int) -> None:

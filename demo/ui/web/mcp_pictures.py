@@ -4,6 +4,9 @@ gradio itself would fetch a picture's address for a tool. The schema of a tool d
 because gradio could be made to read any file of this machine by an object.
 """
 
+import base64
+import binascii
+import logging
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -45,6 +48,15 @@ def install() -> None:
             return super().convert_strings_to_filedata(value, filedata_positions)
 
     gradio.mcp.GradioMCPServer = Server  # type: ignore[misc]
+    for name in ("", "mcp.server.streamable_http", "mcp.server.lowlevel.server", "mcp.server.sse"):
+        logging.getLogger(name).addFilter(keep_first_line)  # the first for `mcp.shared.session`
+
+
+def keep_first_line(record: logging.LogRecord) -> bool:
+    """Cuts a log record of the library `mcp` to one line: a refused request would leave a hundred. Returns True."""
+    if "mcp" in Path(record.pathname).parts:
+        record.msg, record.args, record.exc_info = record.getMessage().partition("\n")[0], (), None
+    return True
 
 
 def upload_value(value: str) -> object:
@@ -54,6 +66,10 @@ def upload_value(value: str) -> object:
     is returned. Raises ValueError for anything else.
     """
     if value.startswith("data:"):
+        try:
+            base64.b64decode(value.partition(",")[2])
+        except (binascii.Error, ValueError):
+            raise ValueError(f"The data URL holds no base64 that can be read. {WANTED}.") from None
         return value
     _, marked, below = value.partition(f"{API}/file=")
     path = Path(unquote(below) if marked else value)

@@ -39,6 +39,8 @@ def forged(dice: random.Random, page: Page, session: str) -> tuple[str, dict[str
     event = dice.choice(events)
     route = dice.choice(["queue/join"] * 4 + ["run/predict"] * 4 + ["call", "call/v2", "cancel", "reset"])
     values = [block.value if dice.randrange(2) else anything(dice) for block in event.inputs]
+    if not dice.randrange(6):
+        values = [None for _ in event.inputs]
     if not dice.randrange(4):
         values = values[: dice.randrange(len(values) + 1)] + [anything(dice)] * dice.randrange(3)
     body: dict[str, Any] = {"data": values, "fn_index": event._id, "session_hash": session}

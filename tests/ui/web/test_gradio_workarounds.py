@@ -236,7 +236,7 @@ NO_CHOICE: dict[str, Any] = {"choices": ["a"], "value": "a"}
         (gr.Textbox(), ["", "a"], [1, True, [], {}, "\ud800"]),
         (gr.Radio(**NO_CHOICE), ["a", "b"], [1, False, ["a"], {}]),
         (gr.Dropdown(allow_custom_value=True, **NO_CHOICE), ["b", None], [1.5, ["a"], {}]),
-        (gr.Dropdown(multiselect=True, **NO_CHOICE), [["a"], [], None], ["a", [["a"]], [1], {}]),
+        (gr.Dropdown(multiselect=True, **NO_CHOICE), [["a"], []], ["a", [["a"]], [1], {}]),
         (gr.Checkbox(), [True], [0, "true", []]),
         (gr.Number(), [1, 1.5, None], [True, "1", [1]]),
         (gr.Slider(), [1, 1.5, None], [False, "1", {}]),
@@ -253,6 +253,10 @@ def test_a_field_takes_only_what_a_browser_sends_for_it(field: Any, good: list[A
     for value in wrong:
         with pytest.raises(BadInput, match=r"A value must be of the JSON type|half a character"):
             gradio_workarounds.fitting_value(field, value)
+
+
+def test_no_choice_of_several_is_an_empty_list() -> None:
+    assert gradio_workarounds.fitting_value(gr.Dropdown(multiselect=True, choices=["a"], value=["a"]), None) == []
 
 
 CELL = {"index": [0, 1], "row_value": ["a", "b"]}

@@ -1,5 +1,6 @@
 """Tests of the guard, which decides what anybody may ask of the server."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -203,6 +204,11 @@ def test_no_other_site_may_show_the_page_in_a_frame(space: str, pages: str, path
     assert answer(path).headers["content-security-policy"] == f"frame-ancestors {pages}"
 
 
+def test_gradio_gets_no_range() -> None:
+    """Several ranges of a file are an error in gradio."""
+    assert "range" not in answer(range="bytes=0-1,2-3").json()["headers"]
+
+
 def test_gradio_keeps_nobodys_host_in_the_description_of_the_api() -> None:
     echo = answer(f"{INFO}?all_endpoints=False", x_gradio_server="http://evil.example").json()
     assert echo["query"] == "all_endpoints=False&page=" and "x-gradio-server" not in echo["headers"]
@@ -223,7 +229,7 @@ def test_gradio_keeps_nobodys_host_in_the_description_of_the_api() -> None:
     ],
 )
 def test_a_body_is_limited_by_its_route(path: str, size: int, status: int) -> None:
-    assert answer(path, "POST", b"x" * size).status_code == status
+    assert answer(path, "POST", b"1".ljust(size)).status_code == status
 
 
 def test_an_upload_that_says_that_it_is_too_long_is_not_read() -> None:
@@ -236,6 +242,35 @@ def test_an_upload_that_says_that_it_is_too_long_is_not_read() -> None:
 def test_json_of_very_many_parts_is_not_read(path: str, part: str) -> None:
     body = f"[{','.join([part] * (MAX_PARTS + 1))}]".encode()
     assert refusal(path, "POST", body) == (413, "The request has more than 20,000 commas and brackets.")
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 10_000, b"9" * 5000, b"\xff", b""], ids=["deep", "long number", "bytes", "none"]
+)
+def test_a_call_of_a_tool_that_is_no_json_is_refused(body: bytes) -> None:
+    assert refusal("/gradio_api/mcp/", "POST", body) == (400, "The request is no JSON that can be read.")
+
+
+@pytest.mark.parametrize("path", [CANCEL, "/gradio_api/mcp/"])
+def test_a_body_that_does_not_arrive_is_refused(path: str, monkeypatch) -> None:
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.01)
+    sent: list[Any] = []
+
+    async def never() -> Any:
+        await asyncio.sleep(60)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": b"",
+        "headers": [(b"host", LOCAL.encode())],
+    }
+    asyncio.run(asyncio.wait_for(Guard(answer, PAGE)(scope, never, send), 10))  # type: ignore[arg-type]
+    assert sent[0]["status"] == 408 and (b"connection", b"close") in sent[0]["headers"]
 
 
 NUMBERS = [1, 2, 3, "0", True, 0.0, [0], None, -1, 2**70]
