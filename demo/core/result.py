@@ -136,6 +136,12 @@ class RunResult:
         return assumed_spread(self.spec.device, self.host_bound)
 
     @property
+    def is_spread_assumed(self) -> bool:
+        """Whether the assumed spread weighs more in the interval than the differences of the processes."""
+        spread = self.spread or self.assumed_spread
+        return spread.basis != "this machine" and (spread.freedom is None or len(self.earlier) < spread.freedom)
+
+    @property
     def host_bound(self) -> bool | None:
         """Whether the GPU waits in an eager call for the host to launch kernels; None on a CPU, or if not known."""
         return None if self.eager is None else self.eager.host_bound

@@ -229,10 +229,7 @@ class Report:
 
     @cached_property
     def basis(self) -> str:
-        """On what `interval` is based: 'from 3 processes, including their differences'.
-
-        If the assumed spread weighs more than the differences of these processes, it says so.
-        """
+        """On what `interval` is based: 'from 3 processes, including their differences'."""
         speedup = self.result.speedup
         if speedup is None:
             return ""
@@ -247,9 +244,8 @@ class Report:
         if speedup.widened_by == "control":
             return f"{processes}, as wide as eager differed from itself: {fmt.percent(speedup.floor)}"
         if speedup.processes > 1:
-            spread = self.result.spread or self.result.assumed_spread
-            seen = spread.basis == "this machine" or speedup.processes - 1 >= (spread.freedom or math.inf)
-            return f"{processes}, including their differences{'' if seen else ' (mostly assumed)'}"
+            assumed = " (mostly assumed)" if self.result.is_spread_assumed else ""
+            return f"{processes}, including their differences{assumed}"
         return f"{processes}, including about {fmt.percent(speedup.deviation)} between processes"
 
     @property

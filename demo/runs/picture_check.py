@@ -10,7 +10,7 @@ SECONDS = 60.0
 """How long a picture may take to decode. 25 million pixels with 16 bits a channel took 5 s on a busy machine."""
 
 
-def problem(picture: Path) -> str:
+def picture_problem(picture: Path) -> str:
     """Returns why a picture file cannot be read, as sentences; '' if it can, or if no process could be started."""
     try:
         with child_process(f"{PACKAGE}.core.images", str(picture)) as child:

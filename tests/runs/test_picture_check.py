@@ -15,8 +15,8 @@ from demo.runs import picture_check
 def test_the_app_decodes_no_picture(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(images, "decode", None)
     (broken := tmp_path / "broken.png").write_bytes(b"no picture")
-    assert "cannot be read as a picture" in picture_check.problem(broken)
-    assert picture_check.problem(scenes()[0]) == ""
+    assert "cannot be read as a picture" in picture_check.picture_problem(broken)
+    assert picture_check.picture_problem(scenes()[0]) == ""
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_a_picture_that_its_decoder_does_not_survive_is_refused(code: int | None
         yield SimpleNamespace(exit_code=lambda seconds: code)
 
     monkeypatch.setattr(picture_check, "child_process", process)
-    assert f"'a.png' {says}" in picture_check.problem(Path("/tmp/secret/a.png"))
+    assert f"'a.png' {says}" in picture_check.picture_problem(Path("/tmp/secret/a.png"))

@@ -18,8 +18,8 @@ from ...core.outputs import ImageInfo
 from ...core.result import RunResult
 from ...present import naming
 from ...present.markdown import escape_markdown
-from ...runs import picture_check
 from ...runs.forecast import Forecast
+from ...runs.picture_check import picture_problem
 from ...sweep import best_way
 from ...tasks.registry import BY_NAME
 from ..look import TO_ADVANCED
@@ -175,7 +175,7 @@ def picture_note(checkpoint: str | None, image: FileDescription | None) -> tuple
     if not image or (entry is not None and entry.task == TEXT_GENERATION):
         return hidden, hidden
     file = uploaded_file(image)
-    if refusal := picture_check.problem(file):
+    if refusal := picture_problem(file):
         return gr.update(value=escape_markdown(refusal), visible=True), hidden
     if entry is None:
         return hidden, hidden

@@ -216,7 +216,7 @@ class Guard:
         if path in (JOIN, PREDICT):
             body = self._event(body, path)
         elif over_mcp and scope["method"] == "POST":  # its library answers 500, with a traceback in the log
-            _parsed(body)
+            _parse(body)
         messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def read() -> Message:
@@ -229,7 +229,7 @@ class Guard:
 
         Raises Refusal if the page has no such event at `path`, or if the name of the session is invalid.
         """
-        fields = _parsed(body)
+        fields = _parse(body)
         fields = fields if isinstance(fields, dict) else {}
         number, session = fields.get("fn_index"), fields.get("session_hash")
         event = self._page.fns.get(number) if type(number) is int else None
@@ -253,7 +253,7 @@ async def _read(receive: Receive, most: int) -> bytes:
             return bytes(body)
 
 
-def _parsed(body: bytes) -> object:
+def _parse(body: bytes) -> object:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

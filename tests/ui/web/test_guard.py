@@ -132,7 +132,7 @@ def test_the_root_path_of_a_proxy_stands_before_every_route(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/gradio_api/mcp", "/sub/gradio_api/mcp", "/gradio_api/mcp/http"])
 def test_mcp_without_its_last_slash_is_not_redirected(path: str) -> None:
-    assert answer(path, "POST", root="/sub").json()["path"] == f"{path}/"
+    assert answer(path, "POST", b"{}", root="/sub").json()["path"] == f"{path}/"
 
 
 def test_a_websocket_is_closed() -> None:
