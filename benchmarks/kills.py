@@ -1,8 +1,8 @@
 """Kills the app by SIGKILL at random moments of its worker's life, and measures how long any of its processes survives.
 
-The first kills hit `python app.py` while its spare worker still imports. The others hit a process that runs the bundled
-classifier with the app's runner and an empty compile cache: while it loads, compiles, times, and (in the check) has
-another process compile once more.
+The first kills hit `python app.py` while its spare worker still imports libraries. The others hit a process that runs
+the bundled classifier with the app's runner and an empty compile cache. They hit it while the worker loads, compiles,
+times, or checks the outputs and has another process compile once more.
 
     python -m benchmarks.kills [--kills 24] [--seed 0]
 """
@@ -50,7 +50,7 @@ class Kill:
 
 
 def kill(phase: str, after_seconds: float, folder: Path) -> Kill:
-    """Starts an app, kills it `after_seconds` after its worker began `phase`, and watches what still runs."""
+    """Starts an app, kills it `after_seconds` after its worker began `phase`, and waits until all its processes end."""
     marker = f"KILLED_IN={folder}"
     importing = phase == "import"
     iterations = 10 if phase == "check" else 10_000
@@ -93,7 +93,7 @@ def kill(phase: str, after_seconds: float, folder: Path) -> Kill:
 def table(kills: Sequence[Kill]) -> str:
     """Returns a table with a row for each kill.
 
-    For a process that did not end, it gives `PATIENCE_SECONDS`, after which the benchmark stopped waiting.
+    If a process did not end, its row has `PATIENCE_SECONDS`: then the benchmark stopped waiting.
     """
     header = [
         "its worker had begun to",

@@ -18,9 +18,9 @@ while os.getppid() == parent:
 
 @contextlib.contextmanager
 def busy_neighbours(count: int = 1, rest_seconds: float = 0.5) -> Iterator[None]:
-    """Keeps `count` processes running during a `with` block. Each computes for 0.5 s, then sleeps, and so on.
+    """Keeps `count` processes running during a `with` block. Each computes for 0.5 s, sleeps, and repeats this.
 
-    `rest_seconds`: how long it sleeps.
+    `rest_seconds`: how long a process sleeps each time.
     """
     command = [sys.executable, "-c", NEIGHBOUR, str(rest_seconds)]
     processes = [subprocess.Popen(command) for _ in range(count)]

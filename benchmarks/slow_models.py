@@ -1,13 +1,16 @@
 """Does a run of a slow model get a verdict, and do its runs agree? Six models, five runs each.
 
 The models are of the Transformers guide, with random weights. Nothing else is running. Each run is `python -m demo run`
-with its defaults; the models take turns. No runs are stored at first. The later runs of a model are pooled with the
-earlier ones. A run contradicts the mean of its model's five runs if its verdict is on the other side of 1, or is 'same'
-although the mean is more than 3 % away. Aims: at most one of the thirty runs contradicts, and at least four in five
-have a verdict if the mean is more than 8 % away from 1.
+with its defaults; the models take turns. No runs are stored at first.
 
-`--keep FOLDER` stores every result there as JSON. If the benchmark is started again with the folder, it continues after
-the stored runs, and judges them by the present statistics.
+Each run has two verdicts: by itself, and pooled with the earlier runs of its model. A verdict contradicts the mean of
+the model's five runs if it says 'faster' and the mean 'slower', or the other way round. It also contradicts if it
+is 'same' and the mean is more than 3 % away from 1. Aims: at most one of the sixty verdicts contradicts. Of the models
+whose mean is more than 8 % away from 1, at least four in five runs have a verdict other than 'unsure', both by
+themselves and pooled.
+
+`--keep FOLDER` stores every result in the folder as JSON. If the benchmark is started again with the folder, it
+continues after the stored runs. The verdicts of stored runs are computed anew.
 """
 
 import argparse
@@ -40,7 +43,7 @@ BEYOND = 0.08
 
 
 def run(checkpoint: str, number: int, folder: Path) -> RunResult:
-    """Makes run `number` of the checkpoint and returns its result; an earlier start's result if `folder` has it."""
+    """Returns the result of run `number` of the checkpoint, from `folder` if it is stored there. Else makes the run."""
     kept = folder / f"{checkpoint.split('/')[-1]}-{number}.json"
     if not kept.exists():
         command = [sys.executable, "-m", "demo", "run", "--checkpoint", checkpoint, "--weights", "random", "--json"]
@@ -56,7 +59,7 @@ def contradicts(verdict: Verdict, mean: float) -> bool:
 
 
 def verdicts_of(runs: list[RunResult]) -> tuple[float, list[Verdict], list[Verdict]]:
-    """Returns the mean speed-up of the runs, each run's verdict by itself, and its verdict with the earlier runs."""
+    """Returns the mean speed-up, each run's verdict by itself, and each verdict pooled with the earlier runs."""
     alone = [dataclasses.replace(run, earlier=()).speedup for run in runs]
     together = [run.speedup for run in runs]
     assert None not in alone and None not in together, "a run has no figure"

@@ -65,7 +65,7 @@ class PaysAfter:
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """What a run measured. `print` shows the command line's report, a notebook the verdict with a chart."""
+    """The result of a run. `print` shows the report of the command line. A notebook shows the verdict with a chart."""
 
     result: RunResult
     """Everything that was measured, as it is stored."""
@@ -83,9 +83,9 @@ class Answer:
     def whole_work(self, calls: int) -> dict[str, WholeWork]:
         """Returns the time of a process with `calls` calls, by its compile cache: 'cold' (empty), 'warm' (filled).
 
-        Each entry has `eager_seconds`, `compiled`, `saved` and `speedup`, with 95 % intervals. Returns {} if none of
-        these can be relied on. For a text model, `calls` is a number of tokens. Raises BadInput for a number below 1 or
-        above 100 million.
+        Each entry has `eager_seconds`, `compiled`, `saved` and `speedup`, with 95 % intervals. Returns {} if the run
+        has no speed-up, or one that must not be used. For a text model, `calls` counts tokens. Raises BadInput for
+        `calls` below 1 or above 100 million.
         """
         CALLS.check(calls)
         return self.result.whole_work(calls)
@@ -108,11 +108,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class BestAnswer:
-    """The ways to run a model, ranked. `print` shows the same report as the command line."""
+    """The ways to run a model, such as eager or a mode of torch.compile, ranked. `print` shows the report."""
 
     table: BestTable
     missing: list[tuple[Way, bool]]
-    """The ways still to run when the time was up, each with whether it had run before; [] if all was tried."""
+    """The ways that still needed a run when the time was up, each with True if it had run before. [] if none did."""
 
     @property
     def winner(self) -> Answer | None:
@@ -138,7 +138,7 @@ def measure(
       one.
     - `options`: those of `worth-compiling run`, such as `mode="reduce-overhead"`.
 
-    A run that fails also gives an answer: it has a `failure`. Raises BadInput for a model or an option that cannot be
+    If the run fails, the answer's `failure` says why. Raises BadInput for a model or an option that cannot be
     run.
     """
     with _name(model, inputs) as name:

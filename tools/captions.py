@@ -3,9 +3,9 @@
 The scenes have the same shapes as in `tools/scenes.py`, in plain colours, at nine places of a picture. Nothing is
 drawn. The same seed always gives the same description.
 
-Limits: each shape and each colour occurs once in a description. A shape has only the one place that its sentence gives.
-Questions are about the shape that was described last, because a model of a million parameters does not learn to look
-further back within half an hour.
+Limits: each shape and each colour occurs at most once in a description. The description gives one place for each shape.
+Questions are about the shape that was described last. In half an hour of training, a model of a million parameters does
+not learn to look further back.
 """
 
 import itertools
@@ -33,7 +33,7 @@ FEWEST, MOST = 3, 5  # shapes of one description
 
 @dataclass(frozen=True)
 class Thing:
-    """A shape as a sentence describes it. `place` is one of PLACES, or says where it lies from an earlier shape."""
+    """A shape as a sentence describes it. `place`: one of PLACES, or where the shape lies, seen from an earlier one."""
 
     size: str
     colour: str

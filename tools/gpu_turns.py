@@ -1,8 +1,8 @@
-"""Lets processes that compile in parallel use the GPU in turns, so that none measures the GPU work of another.
+"""Lets processes that compile in parallel use the GPU in turns, so that none is slowed while it times kernels.
 
-Inductor times kernels while it compiles, to choose among them; even without tuning, to pad matrix products
-(`shape_padding`). Its choice goes into the compile cache. A turn covers the timing by inductor, the calls of compiled
-code, and the functions made by `alone`. It does not keep other programs away.
+Inductor times kernels while it compiles, to choose among them. It does so even without tuning, to decide whether to pad
+matrix products (`shape_padding`). Its choice goes into the compile cache. Inductor's timing, calls of compiled code and
+functions made by `alone` run in turns. Other programs are not kept off the GPU.
 """
 
 import contextlib
@@ -50,9 +50,9 @@ def _lock(folder: str) -> FileLock:
 
 @contextlib.contextmanager
 def turns(device: torch.device) -> Iterator[None]:
-    """During the `with` block, GPU work of a compile waits while another of these processes uses the GPU.
+    """During the `with` block, GPU work of a compile waits while another process that takes turns uses the GPU.
 
-    On a CPU it does nothing.
+    On a CPU the block changes nothing.
     """
     if device.type != "cuda":
         yield

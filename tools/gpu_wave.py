@@ -1,10 +1,10 @@
-"""The processes of a wave, one for each group of runs: they compile in parallel, and are timed one after another.
+"""Measures several groups of runs at once (a wave). They compile in parallel, and are timed one after another.
 
-- A group has the runs of one checkpoint at one batch size. The processes are forked after torch and transformers were
-  imported.
+- A group has the runs of one checkpoint at one batch size, in one process. The processes are forked after torch and
+  transformers were imported.
 - Compiling needs a core, so the groups of a wave load and compile in parallel. On the GPU they take turns.
 - Timing needs a quiet machine, so the groups that have compiled are then timed one after another. The waiting groups
-  keep their weights on the GPU, and a result counts them as other processes there.
+  keep their weights on the GPU. A result counts their processes among the other processes on the GPU.
 """
 
 import contextlib
@@ -37,13 +37,13 @@ from tools.gpu_cells import Alone, Group, Modes, worker_job
 READY_SECONDS = 150.0
 """How many seconds a group may take to load and compile before it is timed."""
 TURN_GUESS = 5.0
-"""Guessed seconds to time a group. The compiles are ended early enough to leave this time for each group."""
+"""Guessed time of the timing of one group, in seconds. Compiling ends early enough to leave this for each group."""
 DIE_WITH_PARENT = 1
 """Linux's constant PR_SET_PDEATHSIG, for `prctl`: a signal to this process when its parent ends."""
 
 
 def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:
-    """Does the work of a group's forked process: compiles, waits until it may be timed, measures, sends results.
+    """Runs in a group's forked process: compiles, waits for its turn to be timed, measures, and sends the results.
 
     `up` and `down`: the pipes to and from the main process. `noise`: the file for all that the process prints.
     """
@@ -87,8 +87,9 @@ def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:
 def _sent(result: RunResult, started: float, waiting: int) -> dict[str, Any]:
     """Returns the result as a dict of JSON values.
 
-    `started`: when the turn began, by the monotonic clock. `waiting`: how many groups of this program waited for their
-    turn. They hold memory, but compute nothing, and the caveat about other processes on the GPU says so.
+    - `started`: when the group's turn to be timed began, by the monotonic clock.
+    - `waiting`: how many groups of this program waited for their turn. They hold memory, but compute nothing. The
+      caveat about other processes on the GPU names them.
     """
     if waiting:
         groups = f"Up to {waiting} of them were processes of this script that waited for their turn."
@@ -169,10 +170,10 @@ def run_wave(
 ) -> Iterator[dict[str, Any]]:
     """Compiles the groups in parallel, times those that are ready one after another, and yields a record of each run.
 
-    - `left`: returns how many seconds the program has left. The compiles end early enough for the timing of all groups.
+    - `left`: returns how many seconds the program has left. Compiling ends early enough to time all groups.
     - A group that is not ready in `READY_SECONDS` is stopped, and its records say so.
-    - If the program's own time ends the compiles earlier, nothing is yielded for such a group. A later start tries it
-      again.
+    - If the program's time is short, compiling ends earlier. A group that is not ready then yields nothing, and the
+      next start of the program tries it again.
     """
     children = [Child(group, image, noise) for group in groups]
     begun = now()
@@ -215,8 +216,8 @@ def listen(children: Sequence[Child], seconds: float) -> None:
 def records(group: Group, answer: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Returns the records of a group's runs.
 
-    `answer`: what the group's process sent: results, an error, or that it exceeded its limit. None: it ended without an
-    answer, and each record is a failed result.
+    `answer`: the message of the group's process, with results or an error. {"timed_out": seconds} if the process
+    exceeded its limit; None if it ended without a message. Without results, each record is a failed result.
     """
     if answer is not None and "results" in answer:
         results = answer["results"]

@@ -3,10 +3,10 @@
 A scene serves three tasks. Classification names the *dominant* shape: the largest, with more than twice the area of any
 other, and near the middle. Detection needs the box of every shape. Segmentation needs the shape at every pixel.
 
-The seed determines the scene; the size only determines with how many pixels it is drawn (but another aspect ratio
-places shapes differently). Lengths are therefore in units of the image's shorter side. Limits: shapes are flat, wholly
-inside the picture, turned by at most 30 degrees, at most a fifth hidden, and different in colour from what is behind
-them. Nothing here resembles a photograph.
+The seed determines the scene. Another size of the same aspect ratio shows the same scene with more or fewer pixels.
+Another aspect ratio places the shapes differently. Lengths are therefore in units of the image's shorter side. Limits:
+shapes are flat, wholly inside the picture, turned by at most 30 degrees, and at most a fifth of each is hidden. A
+shape's colour differs from what is behind the shape. Nothing here resembles a photograph.
 """
 
 import io
@@ -241,7 +241,7 @@ def _find_room(
 ) -> tuple[float, float]:
     """Returns a random centre for a shape, so that the shape lies wholly inside the picture.
 
-    `roam`: how much of the possible room around the middle is used, from 0 to 1 (all of it).
+    `roam`: how far the shape may lie from the middle: 0 is in the middle, 1 is anywhere in the picture.
     """
     points = _outline(kind, (0.0, 0.0), radius, angle)
     low, high = points.min(0) - 0.012, points.max(0) + 0.012
@@ -259,7 +259,7 @@ def _coarse_stencil(
 
 
 def _most_covered(stencils: list[np.ndarray]) -> float:
-    """Returns the largest share of any shape that other shapes overlap. No order of painting hides more of it."""
+    """Returns how much of the most overlapped shape lies under or over others, 0 to 1. No shape can be hidden more."""
     crossed = np.sum(stencils, axis=0) > 1
     return max(float((stencil & crossed).sum()) / max(1, int(stencil.sum())) for stencil in stencils)
 

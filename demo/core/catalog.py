@@ -1,4 +1,4 @@
-"""The catalogue of checkpoints: those of the Transformers guide, and four small ones that ship with the project.
+"""The catalogue of checkpoints: those in the Transformers guide on torch.compile, and four that ship with the project.
 
 `make_spec` checks what a user typed and returns it as a `RunSpec`. `demo.backend` loads the checkpoints.
 """
@@ -27,9 +27,10 @@ NO_PICTURE = (0, 0)
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What is known about a checkpoint before it is loaded, such as its task and its number of weights.
+    """The facts about a checkpoint that are known before it is loaded, such as its task and its number of weights.
 
-    `CHECKPOINTS` has one for each checkpoint of the catalogue. For any other checkpoint, one is made when needed.
+    `CHECKPOINTS` has a `Checkpoint` for each model of the catalogue. For any other model a `Checkpoint` is made when a
+    run needs it.
     """
 
     id: str
@@ -70,7 +71,7 @@ TEXT_MISSING = (
     f"Give it one or more text queries, such as: {', '.join(QUERIES)}."
 )
 PROMPT = "The picture shows"
-"""Prompt that the page, its links, sweep presets and commands for one model use by default. The API has no default."""
+"""Default prompt of the page, its links, sweep presets, and commands that run one model. The API has no default."""
 DEFAULT = "shapes-vit"
 OWN_MODEL_ELSEWHERE = f"{{given}} runs on the command line only, and by itself: {PROGRAM} run --model FILE.py:FUNCTION."
 
@@ -133,8 +134,9 @@ def drawn_shapes(checkpoint: Checkpoint) -> tuple[str, ...]:
 def is_beyond(checkpoint: str, sha256: str | None) -> bool:
     """Returns whether a bundled model is given a picture that is not one of `scenes`, so its predictions mean nothing.
 
-    `sha256`: the hash of the picture's file. None, for no picture, gives False. So does a checkpoint that is not
-    bundled.
+    Returns False for a checkpoint that is not bundled, and for a run without a picture.
+
+    `sha256`: the hash of the picture's file; None without a picture.
     """
     entry = find(checkpoint)
     return entry is not None and entry.bundled and sha256 is not None and find_scene(sha256) is None
@@ -164,9 +166,9 @@ def is_hub_id(name: str) -> bool:
 def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False, **options: object) -> RunSpec:
     """Returns the settings that a user typed as a `RunSpec`. Raises BadInput if they cannot be run.
 
-    - `task`: needed for a checkpoint that is not in the catalogue. None: the task that the catalogue has.
-    - `folders`: whether `checkpoint` may be a local folder. Hub ids outside the catalogue are then allowed as well,
-      even if `limits` forbid them.
+    - `task`: needed for a checkpoint that is not in the catalogue. None: the checkpoint's task in the catalogue.
+    - `folders`: whether `checkpoint` may be a local folder. If True, each Hub id is allowed too, even if
+      `demo.core.limits` allows only the catalogue.
     - `options`: fields of `RunSpec`. A value may be text: '4' for 4, 'a lion, a tree' for two queries.
     """
     if task == OWN_MODEL:
@@ -209,9 +211,9 @@ def own_model_spec(model: str, **options: object) -> RunSpec:
 
 
 def _module_folder(module: str) -> Path:
-    """Returns the folder from which Python imports the module `package.module`. Raises BadInput if there is none.
+    """Returns the folder from which Python imports `module`, such as 'package.module'. Raises BadInput if none has it.
 
-    Nothing is imported, because a package may import torch or start work. The current folder comes first.
+    The current folder is searched first. Nothing is imported, because a package may import torch or start work.
     """
     parts = module.split(".")
     for folder in [Path.cwd(), *map(Path, sys.path)]:
@@ -230,8 +232,8 @@ def _module_folder(module: str) -> Path:
 
 
 IN_MEMORY = "in_memory"
-"""Name of the function in the file that is written for a model that another program passes as a Python object. The file
-is gone after the run."""
+"""If a script passes its model as a Python object, a temporary Python file is written for the run. The function with
+this name in that file returns the model."""
 
 
 def own_model_parts(checkpoint: str) -> tuple[Path, str]:
@@ -248,7 +250,7 @@ def own_model_module(checkpoint: str) -> tuple[Path, str]:
     """Returns the folder from which a user's module is imported, and the module's name, such as 'my_model'.
 
     - `checkpoint`: FOLDER/my_model.py:FUNCTION or FOLDER/package.module:FUNCTION, as `own_model_spec` writes it.
-    - A file in a package has a dotted name, such as 'package.module', because its relative imports need the package.
+    - For a file in a package the name has dots: 'package.module'. The file's relative imports need the package.
     """
     place = Path(checkpoint.rpartition(":")[0])
     folder, module = place.parent, place.name

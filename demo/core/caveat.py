@@ -84,7 +84,7 @@ IMPORTANT = (
 )  # fmt: skip
 """Keys of the caveats that change what a speed-up means, most important first."""
 NOTHING_DONE = ("no_graph", "same_tensor", "copied_answer", "constant", "lazy")
-"""Keys of the caveats after which a run has no speed-up: nothing was compiled, or nothing was computed while timed."""
+"""Keys of caveats that take away a run's speed-up: nothing was compiled, or the timed calls computed nothing."""
 
 
 @dataclass(frozen=True)

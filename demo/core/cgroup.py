@@ -54,7 +54,7 @@ def _memory() -> Iterator[tuple[int, int]]:
 def _groups(controller: str) -> Iterator[Path]:
     """Yields the folders of this process's control groups that `controller`, such as "cpu", may limit.
 
-    Each mounted hierarchy gives the group of this process first, then each group around it, up to the outermost.
+    Each mounted tree of groups gives the process's own group first, then each group around it, up to the root.
     """
     mounts = {CGROUP_ROOT: PurePosixPath("/"), CGROUP_ROOT / controller: PurePosixPath("/")}
     with contextlib.suppress(OSError, ValueError):

@@ -17,7 +17,7 @@ _adapter = cache(TypeAdapter[Any])
 
 
 def from_plain(kind: type[T], data: object) -> T:
-    """Returns an object of the type `kind`, such as a dataclass, from `data`, the JSON values that `plain` made.
+    """Returns an object of the type `kind`, such as a dataclass. `data`: the JSON values that `plain` made.
 
     Unknown keys are ignored. Raises ValueError if a key without a default is missing, or a value has the wrong type.
     """

@@ -14,7 +14,7 @@ Basis = Literal["repeats", "this machine", "assumed", "within one process"]
 - 'repeats': from several processes with these settings on this machine
 - 'this machine': from repeated runs with other settings on this machine
 - 'assumed': from measurements on other machines
-- 'within one process': not known; the interval of one process holds for this process only
+- 'within one process': the spread is not known, so the interval is right for this one process only
 """
 OpenBecause = Literal["", "interval", "control", "machine", "recompiled"]
 """Why the verdict is 'unsure'; '' for any other verdict.
@@ -28,11 +28,11 @@ OpenBecause = Literal["", "interval", "control", "machine", "recompiled"]
 
 @dataclass(frozen=True)
 class Spread:
-    """How far a speed-up varies from process to process, estimated from other runs than those that are compared."""
+    """How far a speed-up, or the time of a first call, varies from process to process, as other runs showed."""
 
     basis: Literal["this machine", "assumed", "within one process"]
     deviation: float
-    """Standard deviation of the logarithm of the speed-up: 0.03 is about 3 %."""
+    """Standard deviation of the logarithm of the speed-up or time: 0.03 is about 3 %."""
     freedom: float | None = None
     """Degrees of freedom of `deviation`; None if it is exact."""
 
@@ -65,15 +65,15 @@ Measured on a machine with two cores, with 18 degrees of freedom each (`benchmar
 Nobody knows whether other programs will be busy at a later start, so the assumed spreads are wider than those of the
 quiet machine."""
 ON_GPU = Spread("within one process", 0.025, 5.0)
-"""The spread of speed-ups to assume on a GPU if several processes are pooled. It is that of CPUs, with half of the
-degrees of freedom, because no run was repeated on a GPU."""
+"""The spread of speed-ups to assume on a GPU if several processes are pooled. The deviation is that of `ASSUMED`, with
+half of the degrees of freedom, because it was measured on CPUs only."""
 HOST_BOUND = Spread("within one process", 0.25, 1.0)
 """The spread of speed-ups to assume on a GPU if several processes are pooled, and eager calls wait for the host.
 
-On an H200 each of three models was timed in two processes (`assets/measured/h200.csv`). An eager call took 3.99 and
-7.07 ms, 4.92 and 6.09 ms, 7.78 and 8.56 ms. The root mean square of the logarithms of the three ratios, divided by the
-square root of 2, is 0.25. Each time the slower process was the one with mode reduce-overhead. So the three differences
-may have one cause, and count as one degree of freedom."""
+On an H200 each of three models was timed in two processes (`assets/measured/h200.csv`). An eager call took 3.99 ms in
+one process and 7.07 ms in the other; with the other models 4.92 and 6.09 ms, 7.78 and 8.56 ms. The root mean square of
+the logarithms of the three ratios, divided by the square root of 2, is 0.25. Each time the slower process compiled with
+mode reduce-overhead. So the three differences may have one cause, and count as one degree of freedom."""
 
 
 def assumed_spread(device: str, host_bound: bool | None) -> Spread:
@@ -98,7 +98,7 @@ class ProcessFigure:
     within: Interval
     """The speed-up with its interval, for this process alone."""
     control: Interval | None = None
-    """Time of the eager calls over that of a second series of eager calls. Without measurement errors it is 1."""
+    """Time of the eager calls, divided by that of a second series of eager calls: 1 without measurement errors."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class ProcessResult:
 
     id: str
     figures: dict[str, ProcessFigure]
-    """The figures by what was timed: "call", or for a text model "token" and "first_token"."""
+    """One figure for each quantity that was timed: "call", or for a text model "token" and "first_token"."""
     threads: int | None = None
 
 
@@ -120,11 +120,12 @@ class Speedup(Difference):
     within: Interval
     """The speed-up with its interval for one process alone: the newest of the processes that are pooled."""
     pooled: Measured
-    """The speed-up with its interval before `compare` widens it for a verdict. A search for the best way to compile and
-    the page's tab Compare divide it by another run's before they judge it."""
+    """The speed-up with its interval before `stats.compare` widens the interval for a verdict.
+
+    To compare two runs, their `pooled` are divided, and the quotient gets the verdict."""
     basis: Basis
     control: Interval | None = None
-    """Time of the eager calls over that of a second series, over all processes. Without measurement errors it is 1."""
+    """Time of the eager calls, divided by that of a second series of eager calls. Pooled over all processes."""
     processes: int = 1
     deviation: float = 0.0
     """Spread between processes, which the interval includes: standard deviation of the logarithm of the speed-up."""
@@ -132,7 +133,7 @@ class Speedup(Difference):
 
     @property
     def floor(self) -> float:
-        """The noise floor: by which share two series of eager calls differed, such as 0.004 for 0.4 %; 0 if unknown."""
+        """The noise floor: how far two series of eager calls differed, 0.004 for 0.4 %; 0 if not known."""
         return stats.noise_floor(self.control)
 
     @property
@@ -226,9 +227,9 @@ class BreakEven:
 
 @dataclass(frozen=True)
 class WayCost:
-    """The seconds of a process's first call, and of each later call, if it runs the model in one way, such as eager.
+    """The seconds of a process's first call and of each later call, with one way to run the model, such as eager.
 
-    For eager the first call counts as 0 s, because it compiles nothing.
+    Eager's first call counts as 0 s, because it compiles nothing.
     """
 
     first: Duration
@@ -240,10 +241,10 @@ class WayCost:
 
 
 def way_costs(eager_seconds: float, speedup: Difference, first: Duration) -> tuple[WayCost, WayCost]:
-    """Returns what eager and what compiled cost a process, for a measured speed-up.
+    """Returns the cost of eager and the cost of compiled for one process, from a measured speed-up.
 
-    - `eager_seconds`: an eager call or token. `first`: compiled's first call.
-    - If the verdict is 'same', compiled is given eager's time for each further call.
+    - `eager_seconds`: seconds of an eager call or token. `first`: the time of compiled's first call.
+    - If the verdict is 'same', each further compiled call is given the time of an eager call.
     """
     call = eager = Duration(eager_seconds, eager_seconds, eager_seconds)
     if speedup.verdict != "same":
@@ -253,25 +254,25 @@ def way_costs(eager_seconds: float, speedup: Difference, first: Duration) -> tup
 
 
 def calls_that_pay(eager: WayCost, compiled: WayCost) -> tuple[int | None, int | None, int | None]:
-    """Returns after how many calls compiling has paid for its first call, as `stats.calls_to_pay`."""
+    """Returns how many calls make up for compiled's first call: (estimate, fewest, most). None: they never do."""
     return stats.calls_to_pay(compiled.first, stats.difference(eager.call, compiled.call))
 
 
 def first_call_duration(state: str, seconds: Sequence[float]) -> Duration:
-    """Returns the time of a first call, with an interval as wide as first calls of equal runs differ.
+    """Returns the geometric mean of first calls' times. The interval includes the spread of `ASSUMED_FIRST_CALLS`.
 
     - `state`: the state of the compile cache when the process starts: 'cold', 'partly' or 'warm'.
-    - `seconds`: the first calls of runs with the same settings.
+    - `seconds`: the times of the first calls in runs with the same settings.
     """
     spread = ASSUMED_FIRST_CALLS["warm" if state == "warm" else "cold"]
     return stats.pooled_duration(seconds, spread.deviation, spread.freedom or math.inf)
 
 
 def known_best(ways: Mapping[str, WayCost], calls: float) -> list[str]:
-    """Returns the names of all ways to run a model that may be the fastest for a process with `calls` calls.
+    """Returns the names of the ways to run a model, such as 'eager', that may be fastest for `calls` calls.
 
-    A way is left out if another way is known to take less time. If several are returned, the intervals of their times
-    do not tell which of them is the fastest.
+    A way is left out if another way is known to take less time. If several ways are returned, the intervals of their
+    times do not tell which one is the fastest.
     """
     totals = {name: way.total(calls) for name, way in ways.items()}
     return [

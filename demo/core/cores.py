@@ -34,8 +34,8 @@ of 10 ms took 1.5 s without the bound and 0.05 s with it. On an idle machine the
 LOOKS, LOOK_SECONDS = 3, 0.3
 """How often the processor time of other programs is measured, and for how many seconds each time."""
 PATIENT_LOOKS = 16
-"""How often, within five seconds, a run checks if a core is free again before it uses one thread fewer. Opening the
-page in a browser on this machine keeps a core busy for two to four seconds."""
+"""How often a run checks whether a busy core is free again, in about five seconds. After that it uses fewer threads.
+Opening the page in a browser on the same machine keeps a core busy for two to four seconds."""
 WAIT_SECONDS = PATIENT_LOOKS * LOOK_SECONDS
 CROWD_LOOKS, CROWD_SECONDS = 3, 0.06
 """How often `crowd` counts the processes that are ready to run, and in how many seconds altogether."""

@@ -29,8 +29,8 @@ def is_lfs_pointer(file: Path) -> bool:
 def lock(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
     """Holds a `flock` lock on a folder while the `with` body runs. If the process dies, the kernel releases the lock.
 
-    `how`: flags of `fcntl.flock`. Raises OSError if the folder cannot be locked. With the flag `LOCK_NB` another
-    process's lock raises OSError too, else it is waited for.
+    `how`: flags of `fcntl.flock`. Raises OSError if the folder cannot be locked. If another process holds the lock,
+    this waits for it; with the flag `LOCK_NB` it raises OSError instead.
     """
     lock = os.open(folder, os.O_RDONLY)
     try:

@@ -187,7 +187,7 @@ def excerpt(value: object) -> str:
 
 
 USUAL_NAMES = {"gpu": "cuda", "bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32"}
-"""{a word that users type: the value of an option that it means}. By its letters alone, 'gpu' would be taken for
+"""{a word that users type: the value of an option that it means}. Without this, 'gpu' would be taken for a misspelt
 'cpu'."""
 
 

@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 PROBE_SECONDS = 2.0
 CUDA_12_INDEX = "--extra-index-url https://download.pytorch.org/whl/cu126"
-"""Line of a Space's requirements.txt that makes pip find torch's build for CUDA 12. Most of the Hub's GPUs need it."""
+"""Line of a Space's requirements.txt that makes pip find torch's build for CUDA 12. Most GPUs of Spaces need it."""
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 
 class Trouble(NamedTuple):
-    """Why the Hub does not reply."""
+    """The reason why the Hub does not reply, and a remedy."""
 
     reason: str
     """A clause: 'HF_HUB_OFFLINE is set'."""
@@ -39,9 +39,10 @@ class NoAnswer(OSError):
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """Asks the Hub whether it replies, and raises NoAnswer for every error within the block.
+    """Raises NoAnswer if the Hub does not reply, and for every error within the `with` block.
 
-    Unasked, the library would try again for some 25 s. Its errors have no base class of their own.
+    The Hub is asked first, because the library would retry for some 25 s. Every error is caught, because the library's
+    errors have no base class of their own.
     """
     if trouble := problem():
         raise NoAnswer(f"{trouble.reason}: {trouble.remedy}")
@@ -109,7 +110,7 @@ def _through_proxy(address: str, fails: str) -> Trouble | None:
 def token_source() -> str:
     """Returns the name of the environment variable that holds the Hub's token; '' if none does.
 
-    After '' there may still be a token in a file, which a login stored.
+    If '' is returned, a file may still hold a token, which `hf auth login` stored.
     """
     return next((variable for variable in TOKEN_VARIABLES if os.environ.get(variable)), "")
 

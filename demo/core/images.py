@@ -92,7 +92,7 @@ _pillow_lock = threading.Lock()
 
 @contextmanager
 def _strict_pillow() -> Iterator[None]:
-    """Makes Pillow raise an error for a picture with more pixels than the limit, and hides all other warnings.
+    """Makes Pillow raise an error for a picture with more pixels than `limits` allow, and hides all other warnings.
 
     The limit also holds for parts that can be larger than the size in the header: a GIF's frame, a TIFF's tile.
     """
@@ -173,12 +173,12 @@ def _named_white(image: Image.Image, data: bytes) -> int | None:
 
 
 def _scale(image: Image.Image, data: bytes, named_white: int | None) -> tuple[Image.Image, int | None]:
-    """Converts an upright picture from 16 to 8 bits a channel. Returns it, and its largest value if taken as white.
+    """Returns an upright picture with 8 bits a channel instead of 16, and the picture's largest value or None.
 
     - `data`: the bytes of the picture's file.
     - `named_white`: the 16-bit value that means white according to the file; None if the file does not say.
-    - The largest value is taken as white if the file names no usable white and the picture is darker than `DARK`. Else
-      the second returned value is None.
+    - The largest value of the picture is returned if it was taken as white: the file names no usable white, and the
+      picture is darker than `DARK`. Otherwise None is returned in its place.
     """
     colours = image.getbands()[:1] if image.mode.startswith(("I", "L")) else image.getbands()[:3]
     values = _sixteen_bits(image, data)[..., : len(colours)]

@@ -75,10 +75,11 @@ class HostInfo(Machine):
     threads: int | None = None
     """Threads that torch uses by default."""
     probe_seconds: float | None = None
-    """Seconds that inductor's instruction probe took in this compile cache; None if it has not run or is not known."""
+    """Seconds of inductor's instruction probe: it compiles small programs to find the CPU's vector instructions. None
+    if it has not run, or if its time is not known."""
     compiler_seconds: float | None = None
-    """Processor time of the C++ compiler for the longest program of inductor's instruction probe; None if not
-    measured."""
+    """Processor time that the C++ compiler took for the longest program of the instruction probe. It tells how fast the
+    machine compiles. None if not measured."""
 
     @property
     def device_name(self) -> str:
@@ -87,7 +88,7 @@ class HostInfo(Machine):
 
 @dataclass(frozen=True)
 class GpuSample:
-    """The state of a GPU at one moment. None in a field: the GPU's driver (NVML) does not report the value."""
+    """The state of a GPU at one moment. A field is None if the GPU's driver (NVML) does not report it."""
 
     sm_clock_hz: float | None
     largest_sm_clock_hz: float | None
@@ -110,4 +111,4 @@ class HostSample:
     host_taken: float | None = None
     """Share of the time since the last sample, 0 to 1, in which the main thread was ready to run but did not run.
 
-    It waited for a core, or a hypervisor ran other machines. None on a CPU, or if not known."""
+    The thread waited for a core, or a hypervisor ran other machines. None in a run on a CPU, or if not known."""

@@ -48,7 +48,7 @@ class Profile:
     longest: tuple[Kernel, ...]
     """At most five kernels, the longest first."""
     outside_graphs: float | None = None
-    """Number of kernels, copies excluded, that a call launched one by one instead of by a CUDA graph; None on a CPU."""
+    """Number of kernels that a call launched one by one, outside of CUDA graphs. Copies do not count. None on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Measurement:
     warmup_seconds: tuple[float, ...]
     """Wall times of the calls before the timing. The first call of a compiled model compiles it."""
     calls_per_block: int
-    """Number of calls of this model in one block, both turns of the model together."""
+    """Number of timed calls of this model in one block: its two turns in the block, added."""
     peak_memory_bytes: int | None = None
     """On a GPU: most bytes allocated in a call, weights included. On a CPU: largest resident set of the process."""
     peak_reserved_bytes: int | None = None
@@ -98,7 +98,7 @@ class Measurement:
     settling_seconds: tuple[float, ...] = ()
     """Wall times of calls just after a switch between eager and compiled. They are slower, and do not count."""
     blocks_apart: int = 1
-    """For `control_times` only: 1 if control calls follow each block, 3 if they follow each third block."""
+    """How many blocks lie between two groups of control calls: 1 or 3. Used for `control_times` only."""
 
     @property
     def busy_share(self) -> float | None:
@@ -231,14 +231,17 @@ class CudaGraphs:
     """Whether the kernels of the compiled model were launched as CUDA graphs."""
 
     state: Literal["used", "used in part", "skipped", "not asked"] = "not asked"
-    """'used': no kernel is known to be launched outside of a graph. 'not asked': the mode records no CUDA graphs."""
+    """How many kernels were launched by CUDA graphs.
+
+    - 'used': no kernel is known to be launched outside of a graph. 'used in part': some were.
+    - 'skipped': no graph was recorded. 'not asked': the mode records none."""
     reason: str = ""
-    """Why not all kernels were in CUDA graphs, or why it is not known if they were; '' if all were."""
+    """Why not all kernels were in CUDA graphs, or why this is not known. '' if all were, or for 'not asked'."""
 
     def with_counts(self, profile: Profile) -> "CudaGraphs":
-        """Returns this object, with 'used' changed to 'used in part' if `profile` has kernels outside of CUDA graphs.
+        """Returns 'used in part' instead of 'used' if `profile` counted kernels outside of CUDA graphs.
 
-        Any other state, or a profile without such a count, changes nothing.
+        Returns this object unchanged if its state is not 'used', or if `profile` did not count these kernels.
         """
         if self.state != "used" or profile.outside_graphs is None:
             return self
@@ -260,11 +263,11 @@ class Compilation:
     recompiles_while_timing: int = 0
     cuda_graphs: CudaGraphs = CudaGraphs()
     cold: CompileCost | None = None
-    """Cost of a first call that finds no code of this model in the compile cache, or that builds its package.
-
-    None if not known."""
+    """Cost of a first call that finds no code of the model in the compile cache. For AOTInductor: that builds the
+    package. None if not known."""
     warm: CompileCost | None = None
-    """Cost of a first call that finds all code in the compile cache, or that loads a package; None if not known."""
+    """Cost of a first call that finds all code in the compile cache. For AOTInductor: that loads the package. None if
+    not known."""
     partly: bool = False
     """Whether this run's first call found some kernels in the cache, but not all: it is neither cold nor warm."""
     recompiles: tuple[GraphBreak, ...] = ()
@@ -277,10 +280,10 @@ class Compilation:
 
     @property
     def own_start(self) -> str:
-        """The key of `known_costs` under which this run's own first call counts: 'cold', 'partly' or 'warm'.
+        """The key of `known_costs` for this run's own first call: 'cold', 'partly' or 'warm'.
 
-        `known_costs` may lack 'partly' although the call found a part of its code. Then the key is 'warm' if the call
-        took no longer than the 'warm' time, else 'cold'.
+        If the call found some of its code, the key is 'partly'. But if `known_costs` has no 'partly', the key is 'warm'
+        for a call that took no longer than the 'warm' time, and else 'cold'.
         """
         known = self.known_costs
         if self._own_state in known:

@@ -283,9 +283,9 @@ class RunSpec:
 
     @property
     def unit(self) -> Literal["image", "call", "token"]:
-        """The unit of throughput: images, tokens, or for a user's own model calls.
+        """The unit of throughput: 'image', 'token' for a text model, 'call' for a user's own model.
 
-        Each call of the model processes `batch_size` images or tokens.
+        Each call processes `batch_size` images, or generates `batch_size` tokens.
         """
         return BY_NAME[self.task].unit
 
@@ -297,7 +297,7 @@ class RunSpec:
     def cached(self) -> bool:
         """Whether inductor's compile cache can keep the code of this spec.
 
-        It cannot keep an AOTInductor package, nor, on a CPU, a model whose weights are frozen.
+        The cache keeps no AOTInductor package. On a CPU it keeps no model with the option `freezing`, either.
         """
         return self.compiler == "jit" and (not self.freezing or self.device == "cuda")
 
@@ -324,7 +324,8 @@ CALLS = Option(
     low=1,
     high=100_000_000,
 )
-"""Number of calls for which a user asks what compiling saves. It is not in `OPTIONS`: no measurement depends on it."""
+"""How many calls a process makes. If the user gives it, the report says what compiling saves in all. It is not in
+`OPTIONS`, because no measurement depends on it."""
 
 
 def read_calls(value: object) -> int | None:

@@ -98,10 +98,11 @@ class ImageInfo:
     preview_jpeg: str
     """The picture as base64 of a JPEG, scaled down to a side of 640 pixels at most."""
     transparent: bool = False
-    """Whether the picture is transparent, and on white nothing of it can be seen."""
+    """Whether the picture has transparent parts, and becomes a white sheet because these become white."""
     white: int | None = None
-    """The largest value in the picture's file, if it was taken as white, because the picture has 16 bits a channel, is
-    dark, and its file does not name its white. Else None."""
+    """The largest value in the picture's file if it was taken as white, else None.
+
+    Only for a dark picture with 16 bits a channel, whose file does not say which value is white."""
 
 
 @dataclass(frozen=True)

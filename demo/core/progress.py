@@ -36,9 +36,9 @@ class Progress:
     """Seconds since compiling began; None before."""
     eager_line: tuple[tuple[float, float, float], ...] = ()
     compiled_line: tuple[tuple[float, float, float], ...] = ()
-    """`eager_line` and `compiled_line`: the two lines of the chart of calls answered over time, in straight parts.
+    """`eager_line` and `compiled_line`: the two lines of the chart of finished calls over time, in straight parts.
 
-    A part is (seconds since compiling began, calls answered until then, seconds of each further call). A new estimate
+    A part is (seconds since compiling began, calls finished until then, seconds of each further call). A new estimate
     of a call's time begins a new part, so that the number of calls never falls."""
     first_seconds: float | None = None
     """Seconds of compiling together with the warm-up that follows; None until both are over."""
@@ -58,7 +58,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Provisional(Progress):
-    """The state of a run whose speed-up is known. It only has to time a first call with a filled compile cache."""
+    """The state of a run whose speed-up is known. Only a first call with a filled compile cache is left to time."""
 
     result: RunResult
-    """The result so far. It stays the run's result if that first call fails, or if the run is cancelled."""
+    """The result so far. It stays the run's result if timing the first call fails, or if the run is cancelled."""

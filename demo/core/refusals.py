@@ -1,7 +1,7 @@
-"""Decides which settings a machine cannot run, before a model is loaded, and advises after a failure.
+"""Refuses settings that a machine cannot run, before the model is loaded. Advises what to change after a failure.
 
-A fact that is not known about a machine is no reason to refuse. Not considered: memory for anything but the weights,
-and kernels that only some models need.
+A fact that is not known about a machine is no reason to refuse. Memory is considered for the weights only. Kernels
+that only some models need are not considered.
 """
 
 from collections.abc import Collection

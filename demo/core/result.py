@@ -86,10 +86,10 @@ class RunResult:
     elapsed_seconds: float = 0.0
     """Wall time of the whole run, including loading and compiling."""
     spread: Spread | None = None
-    """How far speed-ups vary between processes on this machine; None until `demo.store.reruns` adds it."""
+    """How far speed-ups vary between processes on this machine. None until `demo.store.reruns` adds the spread."""
     earlier: tuple[ProcessResult, ...] = ()
     """Earlier processes with the same settings, none of them disturbed. The speed-up is pooled over these and this
-    run's own process. If its own is `set_aside`, the earlier ones may have used another number of threads."""
+    run's own process. If the own process is `set_aside`, the earlier processes may have another number of threads."""
     first_calls: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Seconds of first calls in earlier runs with the same settings, by state of the compile cache: 'cold', 'warm'."""
     without_breaks: Speedup | None = None
@@ -98,7 +98,7 @@ class RunResult:
 
     @cached_property
     def own_figures(self) -> dict[str, ProcessFigure]:
-        """Times and speed-up that this run's own process measured, by what was timed: 'call', 'token', 'first_token'.
+        """Times and speed-ups that this run's own process measured, under 'call', or 'token' and 'first_token'.
 
         {} if nothing was compiled, if too few calls were timed, or if the timed calls computed nothing.
         """
@@ -114,7 +114,7 @@ class RunResult:
 
     @cached_property
     def comparisons(self) -> dict[str, Speedup]:
-        """Speed-ups pooled over this run's own process and the `earlier` ones, by what was timed.
+        """Speed-ups pooled over this run's own process and the `earlier` ones, one for each quantity that was timed.
 
         The key is 'call'; a text model has 'token', for a decoding step, and 'first_token', for reading the prompt.
         {} if this run's own process measured no speed-up.
@@ -232,16 +232,16 @@ class RunResult:
     def set_aside(self) -> bool:
         """Whether the pooled speed-up leaves out this run's own process.
 
-        It does so if torch used more threads than other programs left cores free, and `earlier` is not empty.
+        That is so if torch used more threads than there were free cores, and `earlier` is not empty.
         """
         return self.oversubscribed and bool(self.earlier)
 
     @property
     def own_process(self) -> ProcessResult | None:
-        """What this run's own process measured, for later runs with the same settings to pool with their own.
+        """The figures of this run's own process, which later runs with the same settings pool with their own.
 
-        None if it must not be pooled: the run failed, the process was disturbed, the model was recompiled while it was
-        timed, or the outputs differ.
+        None if they must not be pooled: the run failed, the process was disturbed, the model was recompiled while it
+        was timed, or the outputs differ.
         """
         if self.speedup is None or self.void or self.oversubscribed or self.outputs_differ or self.status != "ok":
             return None

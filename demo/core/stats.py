@@ -296,7 +296,7 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
 
 @dataclass(frozen=True)
 class Measured(Interval):
-    """A measured ratio without a verdict, with the noise floor and the disturbance on which a verdict depends."""
+    """A measured ratio without a verdict. `judge` gives the verdict, from the interval, `floor` and `taken`."""
 
     floor: float = 0.0
     taken: bool = False
@@ -311,15 +311,15 @@ class Measured(Interval):
 
         - Noise floors are independent errors, so their squares add.
         - If other programs took cores during both measurements, the interval is widened by `TAKEN_FACTOR` once, not
-          twice. In `benchmarks/taken_cores.py` a ratio measured in this way was 0.60 to 1.01 times the true ratio. So
-          the quotient of two such ratios is wrong by a factor of at most 1.01 / 0.60 = 1.68.
+          twice. In `benchmarks/taken_cores.py` a ratio measured while others took cores was 0.60 to 1.01 times the
+          true ratio. So the quotient of two such ratios is wrong by a factor of at most 1.01 / 0.60 = 1.68.
         """
         both = quotient(self, other)
         floor = math.expm1(math.hypot(math.log1p(self.floor), math.log1p(other.floor)))
         return Measured(both.ratio, both.low, both.high, floor, self.taken or other.taken)
 
     def around(self, ratio: float) -> "Measured":
-        """Returns `ratio` with the error of `self`: an interval that is as wide, in percent of its ratio."""
+        """Returns `ratio` with the interval of this ratio, scaled to the same width in percent."""
         moved = ratio / self.ratio
         return Measured(ratio, self.low * moved, self.high * moved, self.floor, self.taken)
 
@@ -401,8 +401,8 @@ def calls_to_pay(cost: Duration, saved: Duration) -> tuple[int | None, int | Non
     """Returns after how many calls compiling has paid for itself: (estimate, fewest, most). None: never.
 
     - `cost`: the time of the first call, which compiles. `saved`: the time that each later call saves.
-    - `fewest` and `most` are the ends of a 95 % interval. For the numbers of calls between them, the interval of the
-      total saving minus `cost` contains 0 (Donner and Zou, 2012).
+    - `fewest` and `most` are the ends of a 95 % interval (Donner and Zou, 2012). For a number of calls between them,
+      the interval of `calls * saved - cost` contains 0.
     """
     # Less than this is a rounding of the figures, and the calls that it asks for are beyond a float.
     least = 1e-15 * cost.seconds
