@@ -61,10 +61,10 @@ def _option(name: str) -> Parameter:
 def _endpoint(
     name: str, function: Callable[[Arguments], dict[str, object]], description: str, *arguments: Parameter
 ) -> Callable[..., dict[str, object]]:
-    """Returns a function for `gr.api`, which calls `function` with one dict: the arguments of the call by name.
+    """Returns a function to pass to `gr.api`. It calls `function` with one dict: the arguments of the call by name.
 
-    The dict also has gradio's request as "request". gradio describes the endpoint and its MCP tool to clients by the
-    name, the signature and the docstring of the returned function.
+    The dict also has gradio's request as "request". gradio shows clients the name, the signature and the docstring of
+    the returned function as the description of the endpoint and of its MCP tool.
     """
     every = [_argument("request", gr.Request, Parameter.empty), *arguments]
     signature = Signature(every, return_annotation="dict[str, Any]")  # as text: described as any JSON
@@ -82,9 +82,10 @@ def _endpoint(
 
 
 def _spec_and_picture(values: Arguments) -> tuple[RunSpec, Path | None]:
-    """Returns the spec for a call of the API, and its picture: the uploaded one, or else an example.
+    """Returns the spec and the picture of a run that a call of the API asks for.
 
-    The picture is None for a model that uses none. Raises BadInput for wrong values.
+    The picture is the uploaded one, or else an example; None if the model uses no picture. Raises BadInput for wrong
+    values.
     """
     options = {name: values[name] for name in OPTIONS if values.get(name) is not None}
     spec = catalog.make_spec(values["checkpoint"], values["task"] or None, **options)
@@ -99,8 +100,8 @@ def _spec_and_picture(values: Arguments) -> tuple[RunSpec, Path | None]:
 def _answer(result: RunResult, whole: bool, calls: int | None) -> dict[str, object]:
     """Returns the answer of a call. By default it is a flat row, as in an export.
 
-    If `whole`, it is the complete result as JSON, and "summary" is its verdict in one line. `calls`: a number of calls
-    between two restarts. With it, the answer has "whole_work": what compiling saves over this number of calls.
+    If `whole`, the answer is the complete result as JSON, and "summary" is the verdict in one line. `calls`: how many
+    calls a process makes before it restarts. With it, "whole_work" says what compiling saves over so many calls.
     """
     answer = {"summary": Report(result).summary} | to_json(result) if whole else export.row(result)
     return answer if calls is None else answer | {"whole_work": work_json(result, calls)}
@@ -172,7 +173,7 @@ def make_best(runner: Runner, queue: RunQueue, history: History) -> Callable[...
 
 
 MAX_LISTED = 200
-"""The most results in an answer of `/history`: each takes up to some hundred kilobytes."""
+"""The most results that one call of `/history` returns. A result takes up to some hundred kilobytes."""
 
 
 def make_history(stored: History) -> Callable[..., list[dict[str, object]]]:
@@ -190,7 +191,7 @@ def make_history(stored: History) -> Callable[..., list[dict[str, object]]]:
             search: Only runs with each of these words in id, time, outcome, checkpoint, settings, device or verdict.
             limit: The most runs to list, 1 to 200.
             whole: Whole results, with raw times, predictions and pictures, instead of one flat row each.
-            calls: Calls between two restarts, of a text model tokens: each answer then has whole_work.
+            calls: Calls (text model: tokens) from one restart to the next. Adds whole_work: what compiling saves.
         """
         if type(limit) is not int or not 1 <= limit <= MAX_LISTED:
             wanted = f"a whole number from 1 to {MAX_LISTED}"
@@ -220,8 +221,8 @@ def published_table(
 ) -> "dict[str, Any]":  # as text: gradio then describes the answer as any JSON
     """The speed-ups of torch.compile for vision models in the Transformers guide, and this project's own.
 
-    The answer has three lists. rows: the origin of each is "published" or "measured by this project", its times are
-    milliseconds or "OOM". faults: what is known to be wrong in the guide. sources: where its tables come from.
+    The answer has three lists. rows: one speed-up each, with origin "published" or "measured by this project", and with
+    times in milliseconds or "OOM". faults: known errors of the guide. sources: where the guide's tables come from.
 
     Args:
         subset: "release" (torch 2.0.1), "nightly" or "reduce-overhead" (2.1.0.dev), "measured" and more; default: all.

@@ -19,4 +19,4 @@ class Desk:
     queue: RunQueue
     history: History
     works: Supervisor = field(default_factory=Supervisor)
-    """Runs the visitors' works. Each visitor has at most one run, search or pre-flight (stage mode) at a time."""
+    """Runs the visitors' works. A visitor has at most one at a time: a run, a search, or a pre-flight of stage mode."""

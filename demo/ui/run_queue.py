@@ -38,11 +38,11 @@ class RunQueue:
 
     @contextmanager
     def join(self, visitor: str = "", patient: bool = False) -> Iterator[Iterator[int]]:
-        """Holds a place in the queue during a `with` block, which gets an iterator that ends when the run's turn comes.
+        """Holds a place in the queue during a `with` block.
 
-        The iterator yields the number of runs ahead, at least every WAITING_SECONDS. Raises BadInput if the queue is
-        full, unless `patient`. Raises BadInput, too, if the visitor has too many places; the visitor '' has no such
-        limit.
+        The `with` block gets an iterator. It yields the number of runs ahead, at least every WAITING_SECONDS, and ends
+        when the run's turn comes. Raises BadInput if the visitor has too many places, except for the visitor ''. Also
+        raises BadInput if the queue is full, except with `patient`.
         """
         ticket = object()
         with self._changed:

@@ -78,7 +78,7 @@ class Work:
     _cancel: threading.Event = field(default_factory=threading.Event, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
     _answered: threading.Event = field(default_factory=threading.Event, init=False)
-    """Set when the answer is known (a provisional result), and at the end."""
+    """Set when a run has sent a provisional result, and at the end of the work."""
     _watched_at: float = field(default_factory=time.monotonic, init=False)
 
     @property
@@ -130,7 +130,7 @@ class Work:
         return None
 
     def _events(self) -> Generator[object, None, None]:
-        """Does the work, and yields its events. The last event may be a RunResult."""
+        """Does the work, and yields its events. The last one is the RunResult, if a single run has begun."""
         raise NotImplementedError
 
     def _note(self, event: object) -> None:
@@ -158,13 +158,13 @@ class VisitorRun(Work):
     spec: RunSpec
     image: Path | None
     earlier: tuple[ProcessResult, ...] = ()
-    """The results of the earlier processes with these options. This run adds the result of one more process."""
+    """The results of earlier processes of the same run. This object adds the result of one more process."""
     when_quiet: bool = False
     """Whether to begin only when no other program keeps the machine busy."""
     expected_seconds: float | None = None
     """The duration that the form announced; None without an estimate."""
     recorded: RunResult | None = None
-    """The latest stored run with these options on this machine that has a verdict, if any."""
+    """A stored run with the same spec, which the visitor can choose instead of waiting; None if there is none."""
     show_recorded: bool = field(default=False, init=False)
     """Whether the run was cancelled to show `recorded` instead."""
     _turn: ExitStack = field(default_factory=ExitStack, init=False)
@@ -313,7 +313,10 @@ class Supervisor:
         self._lock = threading.Lock()
 
     def start(self, work: W) -> W:
-        """Starts `work` and returns it. Raises BadInput if the visitor's last work, or too much other work, goes on."""
+        """Starts `work` and returns it.
+
+        Raises BadInput if the visitor's last work still goes on, or if too many other visitors' works do.
+        """
         with self._lock:
             current = self._works.get(work.visitor)
             if current is not None and not current.ended:

@@ -176,7 +176,10 @@ def _doing(going: BestSearch) -> str:
 
 
 def _row(row: WayResult, table: BestTable) -> dict[str, tables.Cell]:
-    """Returns the cells of a table row by column title. The winner is bold; a way that cannot win is grey."""
+    """Returns the cells of a table row by column title.
+
+    A row is a way to run the model, such as freezing. The winner is bold. A way that cannot win is grey.
+    """
     style = tables.BOLD_STYLE if _kind(row, table) == "winner" else tables.MUTED_STYLE if row.out else ""
     words = best_words.cells(row)
     numbers = {
@@ -197,7 +200,7 @@ def _row(row: WayResult, table: BestTable) -> dict[str, tables.Cell]:
 
 
 def _crossover(table: BestTable) -> go.Figure | None:
-    """Returns the chart of total time by number of calls; None if fewer than two ways were measured."""
+    """Returns the chart of total time by number of calls; None if fewer than two ways to run the model were timed."""
     eager = next((row.seconds for row in table.rows if row.way.name == EAGER_WAY), None)
     if eager is None:
         return None
@@ -217,7 +220,10 @@ def _kind(row: WayResult, table: BestTable) -> WayKind:
 
 
 def _ladder(table: BestTable) -> go.Figure | None:
-    """Returns the bar chart of the time to the first output, for each way that can win; None if no time is known."""
+    """Returns the bar chart of the time to the first output; None if no time is known.
+
+    It has a bar for each way to run the model that can win.
+    """
     parts = best_words.FIRST_ANSWER_PARTS
     bars = {
         fmt.capital(best_words.name(row.way)): {word: answer.get(part, 0.0) for part, word in parts.items()}

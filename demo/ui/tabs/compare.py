@@ -115,7 +115,8 @@ def _winner(runs: dict[str, RunResult]) -> str:
 def _eager_settings(result: RunResult) -> tuple[object, ...]:
     """Returns everything that eager's latency depends on.
 
-    If it is equal in all compared runs, their speed-ups are compared; otherwise the latencies of their compiled models.
+    If all compared runs agree in it, the run with the highest speed-up has the fastest compiled model. Otherwise the
+    latencies of the compiled models are compared.
     """
     compiled_only = [name for name, option in OPTIONS.items() if option.for_speed and name not in CHANGES_EAGER]
     same: OptionValues = {
@@ -125,7 +126,10 @@ def _eager_settings(result: RunResult) -> tuple[object, ...]:
 
 
 def _facts(result: RunResult) -> dict[str, object]:
-    """Returns a run's settings and facts about its machine, by the column names of an export, and its "picture"."""
+    """Returns a run's settings and facts about its machine, by the column names of an export.
+
+    An entry "picture" is added: name and hash of the run's picture, or None.
+    """
     row = export.row(result)
     names = [name for name, (_, place) in export.EXPORTED.items() if place.startswith(("spec.", "environment."))]
     picture = f"{result.image.name}, {result.image.sha256[:8]}" if result.image else None

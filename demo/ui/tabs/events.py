@@ -42,10 +42,11 @@ IN_BROWSER: InBrowser = {"fn": None, "api_visibility": "private"}
 EVENT_OPTIONS: EventOptions = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
 """The options of every event that calls the server."""
 RAW: EventOptions = {"preprocess": False, **EVENT_OPTIONS}
-"""With these, a handler gets the values as the browser sent them. Otherwise gradio decodes the picture, and fails if it
-is broken. The worker decodes it instead, and says what is wrong."""
+"""With these options, a handler gets the values as the browser sent them. Otherwise gradio decodes the picture, and
+fails if the picture is broken. So the worker decodes the picture instead, and says what is wrong."""
 LATEST: EventOptions = {"trigger_mode": "always_last", **RAW}
-"""`RAW`, and of several quick changes at least the last is handled. Otherwise gradio may drop it."""
+"""The options `RAW`, and one more: of several quick changes at least the last is handled. Without it, gradio may drop
+the last change."""
 
 
 def problem_card(title: str, message: str, remedy: str = "") -> Markup:
@@ -125,16 +126,19 @@ class WorkView(ABC, Generic[W]):
         return gr.update(interactive=False)
 
     def _watch_after(self, event: Dependency) -> Dependency:
-        """Connects events that show the progress and the end of the work that `event` chose for the page.
+        """Connects the events that follow `event`, which puts a work into `work_shown`, such as a press of Run.
 
-        Returns the last of these events.
+        They show the progress of this work, then its end. Returns the last of them.
         """
         followed = event.then(self._follow, self.work_shown, self._live, **EVENT_OPTIONS)
         over: Dependency = followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
         return over
 
     def _follow(self, request: gr.Request, going: W | None) -> Iterator[Updates]:
-        """Yields updates until the work ends or its answer is known. Closing the page does not end the work."""
+        """Yields updates until the work ends, until a run has sent a provisional result, or until `follow_work` ends.
+
+        Closing the page does not end the work.
+        """
         if going is None or going.ended or isinstance(going.doing, Provisional):
             yield {self._live[0]: gr.skip()}  # gradio empties the outputs of a handler that yields nothing
             return
@@ -153,7 +157,7 @@ class WorkView(ABC, Generic[W]):
     def _over(self, request: gr.Request, going: W | None) -> Updates:
         """Returns updates that show the end of the work.
 
-        They change nothing while the work goes on, as when only the page's connection to the server broke.
+        While the work goes on, they change nothing. This happens if only the page's connection to the server broke.
         """
         if going is None or not going.ended:
             return {self._ending[0]: gr.skip()}

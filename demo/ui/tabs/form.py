@@ -55,7 +55,7 @@ VIT = "google/vit-base-patch16-224"
 FEW: EventOptions = {"concurrency_limit": 2, "concurrency_id": "pictures"}
 """The options of the events that start a process for a picture: it may take a gigabyte."""
 CROWDED = 1.25
-"""If other programs make a run this many times as long or longer, the estimate says so."""
+"""The estimate mentions other programs if they make the run at least this many times as long."""
 
 FieldValues = dict[str, Any]
 """The values of the form's fields by name, as a browser sent them."""
@@ -103,7 +103,7 @@ def first(task: str) -> str | None:
 
 
 def takes_text(checkpoint: str, task: str) -> bool:
-    """Returns whether the model may be a zero-shot detector, which finds the objects that a text names."""
+    """Returns whether the form asks for a text. Zero-shot detectors need one: they find the objects that it names."""
     entry = catalog.find(checkpoint or "")
     return entry.takes_text if entry else task in TASKS and BY_NAME[task].takes_queries
 
@@ -141,10 +141,10 @@ def read_spec(values: FieldValues) -> RunSpec:
 
 
 def picture_of(result: RunResult, in_form: FileDescription | None) -> Path | None:
-    """Returns the path of a run's picture: an example, or the picture in the form, `in_form`. None for a text model.
+    """Returns the path of the picture with which a run is repeated; None for a text model.
 
-    If the run ended before it read its picture, the form's picture is returned. Raises BadInput if neither is the run's
-    picture.
+    This is the run's own picture, if an example or the form's picture (`in_form`) is the same. For a run that ended
+    before it read its picture, it is the form's. Raises BadInput if there is no such picture.
     """
     if not result.spec.sees_picture:
         return None
@@ -194,7 +194,7 @@ def mode_note(mode: str) -> str:
 
 
 def checkpoint_note(checkpoint: str) -> str:
-    """Returns facts about a checkpoint as Markdown; '' if it cannot be run, because the forecast then says why."""
+    """Returns facts about a checkpoint as Markdown; '' for an invalid id. The forecast then says what is wrong."""
     entry = catalog.find(checkpoint)
     if entry is None:
         sentence = f"Not in the list: {checkpoint} comes from the Hub (safetensors only)."
@@ -212,7 +212,7 @@ def checkpoint_note(checkpoint: str) -> str:
 
 
 def weights_source(checkpoint: Checkpoint) -> str:
-    """Returns where the weights are: 'bundled', 'in the cache', 'from the Hub', 'download about 346 MB' (float32)."""
+    """Returns where the weights are: 'bundled', 'in the cache', 'download about 346 MB', or else 'from the Hub'."""
     if not needs_download(checkpoint):
         return "bundled" if checkpoint.bundled else "in the cache"
     return f"download about {fmt.size(4 * checkpoint.parameters)}" if checkpoint.parameters else "from the Hub"
@@ -328,7 +328,7 @@ class Form:
         return {sentence: gr.update(value=escape_markdown(note), visible=True), button: gr.update(visible=False)}
 
     def pressable(self, running: bool) -> Updates:
-        """Returns updates of the buttons: during a run (`running`) only Cancel is enabled, else all others."""
+        """Returns updates of the buttons: if `running`, only Cancel is enabled; if not, all but Cancel."""
         return {button: gr.update(interactive=running is (button is self.cancel)) for button in self.buttons}
 
     def _model_fields(self) -> None:

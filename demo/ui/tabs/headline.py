@@ -159,9 +159,9 @@ def compile_parts(progress: Progress) -> str:
 
 
 def waits(ahead: int, queue: RunQueue) -> str:
-    """Returns 'Runs ahead of yours: 1, the first ends in about 20 s.' `ahead`: the number of runs ahead.
+    """Returns 'Runs ahead of yours: 1, the first ends in about 20 s.' `ahead`: how many runs go first.
 
-    Each run of another visitor's search or sweep counts as one.
+    A search or a sweep of another visitor counts as one run: its next.
     """
     ends = f", the first ends in about {fmt.rounded_duration(left)}" if (left := queue.seconds_left) else ""
     return f"Runs ahead of yours: {ahead}{ends}."
@@ -176,7 +176,7 @@ def doing(progress: Progress) -> Markup:
 # ---- the ruler
 
 REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50: 10, 100: 10}
-"""{speed-up at which an axis may end: speed-up of the tick between 1 and this end}"""
+"""Maps each speed-up at which an axis may end to the tick between 1 and it: an axis up to 1.5× has a tick at 1.25×."""
 
 
 class Axis:
@@ -212,8 +212,8 @@ def ruler(
     """Returns the interval of the speed-up on an axis as HTML.
 
     known: Whether to write the ratio above the axis.
-    noise: How far eager, timed against itself, differed from itself: 0.004 is 0.4 %. Drawn as a band around 1.
-    within: The narrower interval of one process alone, to be drawn as well; None for none.
+    noise: By how much two timings of eager in one run differed: 0.004 is 0.4 %. Drawn as a band around 1.
+    within: The interval that one process alone gives, drawn inside of the other; None: not drawn.
     processes: The speed-ups of several processes, drawn as dots.
     """
     low, high = speedup.low, speedup.high

@@ -19,7 +19,7 @@ from .events import Updates
 from .form import OPTIONAL, Form, choices, first, takes_text
 
 RUN = "run"
-"""The query parameter that names a stored run. The others are `FIELDS`; the page ignores unknown ones."""
+"""The query parameter that names a stored run. `FIELDS` are those that fill the form. Unknown ones are ignored."""
 
 FIELDS = ("checkpoint", "task", *OPTIONS)
 SWITCHES = {"1": True, "true": True, "0": False, "false": False}
@@ -74,15 +74,18 @@ def run_summary(result: RunResult) -> str:
 
 
 def read_choices(tab: str) -> str:
-    """Returns JavaScript that gives an event's handler, as its first input, the query in the address bar.
+    """Returns JavaScript that passes the query in the address bar to an event's handler, as its first input.
 
-    The first input is '' if `tab` already shows the choices of this query.
+    It passes '' if `tab` already shows what the query asks for, such as filters or compared runs.
     """
     return f"(_, ...rest) => [window.address.readChoices({tab!r}), ...rest]"
 
 
 def write_choices(tab: str) -> str:
-    """Returns JavaScript that writes an event's only input, the query of the choices in `tab`, into the address bar."""
+    """Returns JavaScript that writes an event's only input into the address bar.
+
+    The input is the query for what `tab` shows, such as filters or compared runs.
+    """
     return f"(query) => window.address.writeChoices({tab!r}, query)"
 
 

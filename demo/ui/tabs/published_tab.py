@@ -41,7 +41,7 @@ dot compiling has paid; the thick line is its 95 % interval. Dashed: with a kept
 stored here; of each other race the source is named. First calls of this project's table of 2026-11-23 include 6.1 to
 8.4 s of inductor's probe of the processor, which those of runs leave out."""
 MAX_RACES = 100
-"""The most stored runs of which the tab shows a chart. `History` keeps so many runs in memory."""
+"""The most stored runs of which the tab shows a chart. `History` keeps them in memory."""
 RECORDED_HERE = "Recorded by this project"
 
 
@@ -131,9 +131,9 @@ class PublishedTab:
         }
 
     def _draw_wall(self, on_hub: Sequence[RunResult], problem: str = "") -> tuple[str, str]:
-        """Returns the wall of races, and below it sentences about what it leaves out, as HTML.
+        """Returns, as HTML, a wall of races (charts of calls over time), and sentences about the runs without a race.
 
-        `on_hub`: results of the dataset on the Hub. `problem`: a sentence that says why they are missing.
+        `on_hub`: results of the dataset on the Hub. `problem`: why they are missing, as a sentence; '' if they are not.
         """
         stored = result_or_error(lambda: self._history.all(limit=MAX_RACES))
         runs = [] if isinstance(stored, Exception) else stored
@@ -146,7 +146,7 @@ class PublishedTab:
         return wall.wall(races), tables.status_line(" ".join(filter(None, [_raceless(rows), problem])))
 
     def _draw_with_hub(self) -> tuple[object, object]:
-        """Draws the wall again, with the results of the dataset on the Hub."""
+        """Draws the charts of the tab again, now also those of the results in the dataset on the Hub."""
         if self._hub is None:
             return gr.skip(), gr.skip()
         here = {run.id for run in self._history.each()} | waits_for_deletion(self._history)
@@ -184,7 +184,10 @@ def _scope(rows: Sequence[PublishedRow], drawn: int) -> str:
 
 
 def _raceless(rows: Sequence[PublishedRow]) -> str:
-    """Returns a sentence that says how many rows of this project's tables have no race, and why; '' if all have one."""
+    """Returns a sentence that says how many rows of this project's tables have no race, and why; '' if all have one.
+
+    A race is a chart of calls over time.
+    """
     without = [row for row in rows if not row.costs]
     unknown = [row for row in without if row.first_call_seconds is None and row.kept_first_call_seconds is None]
     if not without:

@@ -43,9 +43,9 @@ FILES = {
     "trace": ("Trace for Perfetto", ""),
     "package": ("Package (.pt2)", ""),
 }
-"""For each file: the words on its button, and the end of its name. '': the run itself wrote and named the file."""
+"""For each file: the words on its button, and the end of its name. It is '' for a file that the run itself wrote."""
 AS_ASKED = "(report, _) => [report, wholeWork.asText()]"
-"""JavaScript that gives an event's handler, as its second input, where the slider stands."""
+"""JavaScript that passes the number of calls on the slider to an event's handler, as its second input."""
 RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
 CANNOT_DRAW = "The picture of this result cannot be drawn again."
 NO_DIFFERENCE = "There is no difference to draw."
@@ -202,7 +202,7 @@ class ResultPane:
     def _make_file(self, kind: str, report: Report | None, calls: str) -> str | None:
         """Writes a file of the shown result and returns its path; None if no result is shown.
 
-        `kind`: a key of `FILES`. `calls`: where the slider stands, as in `asked_calls`; '' if not known.
+        `kind`: a key of `FILES`. `calls`: the number of calls on the slider, as text; '' if not known.
         """
         if report is None:
             return None
@@ -223,9 +223,9 @@ class ResultPane:
         return tables.download_file(content, _file_name(result, kind))
 
     def _send(self, report: Report | None, calls: str) -> str:
-        """Returns where the file to send is, as HTML.
+        """Returns a sentence as HTML: where the HTML file of the shown result is, which a visitor can send to others.
 
-        If a dataset is named, the file of a stored run is uploaded there, once.
+        If WORTH_COMPILING_DATASET names a dataset on the Hub, uploads the file there, once, if the run is stored.
         """
         if report is None:
             return ""
@@ -254,7 +254,7 @@ def _page_to_send(report: Report, asked: str) -> str:
 
 
 def place_of_slider(elem_id: str) -> gr.HTML:
-    """Returns the hidden component that `whole_work.slider` fills, for a run or for a search."""
+    """Returns the component for the slider of a run or a search. It is hidden until it gets `whole_work.slider`."""
     return gr.HTML(visible=False, elem_id=elem_id, apply_default_css=False)
 
 

@@ -46,7 +46,7 @@ LATER_START = "The answer stands. Measuring how long the next start takes …"
 SEARCHING = "Your search goes on. What it knows comes in a moment."
 LATE_HINT = "This takes longer than announced. Key S stops it and shows the recorded answer."
 DRAWING_SECONDS = race.PLAYED_SECONDS + 3.0
-"""For how many seconds the animation of a new page keeps the browser busy, which may run on this machine."""
+"""For how many seconds a newly opened page is animated. This keeps the browser busy, perhaps on this machine."""
 RETURN_KEY = "again"
 """The query parameter of a page that is loaded again to follow its run, as in `events.js`."""
 MAX_RUNS = 100
@@ -91,7 +91,7 @@ class RunTab(WorkView[VisitorRun]):
         return arrived
 
     def settle_after(self, greeted: Dependency) -> None:
-        """Connects what the page shows once `greeted` has reported the machine: model, forecast, note if it is busy."""
+        """Connects events after `greeted`, which reports the machine. They set model, forecast and a note on load."""
         form, model = self.form, [self.form.inputs["checkpoint"], self.form.inputs["image"]]
         settled = greeted.then(self._settle, [*model, self.has_run], model, **RAW)
         forecast = settled.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
@@ -166,7 +166,7 @@ class RunTab(WorkView[VisitorRun]):
         return updates if has_run or not name else updates | {self.pane.top: intro(name)}
 
     def _forecast_and_note(self, request: gr.Request, shown_id: str, *values: object) -> tuple[object, object]:
-        """Returns the forecast for the form, and a note, shown if the shown result has other settings than the form."""
+        """Returns the forecast, and updates of a note, visible if the shown result has other settings than the form."""
         shown = result_or_error(lambda: self._desk.history.get(shown_id)) if shown_id else None
         note, machine = gr.update(visible=False), self._desk.runner.machine
         with contextlib.suppress(BadInput):
@@ -198,7 +198,10 @@ class RunTab(WorkView[VisitorRun]):
         return forms.forecast_html(expected, checkpoint, list(filter(None, doubts)), query)
 
     def _crowd(self) -> cores.Crowd:
-        """Returns how much other programs use the cores; no use just after a page opened: its browser may use them."""
+        """Returns how much other programs use the cores.
+
+        While the animation of a newly opened page plays, returns that they use none: the page's browser may be one.
+        """
         return cores.Crowd() if time.monotonic() - self._opened_at < DRAWING_SECONDS else cores.crowd()
 
     def _here(self, spec: RunSpec) -> tuple[RunSpec, list[RunResult]]:
@@ -217,7 +220,7 @@ class RunTab(WorkView[VisitorRun]):
     def _settle(
         self, checkpoint: str, image: forms.FileDescription | None, has_run: bool, request: gr.Request
     ) -> tuple[object, object]:
-        """Returns updates that choose ViT, larger than the form's first model, and its picture, if there is a GPU.
+        """Returns updates that choose ViT and a picture for it, if the machine has a GPU. The first model is small.
 
         They change nothing if ViT's weights cannot be loaded, if the page shows a run, or if the visitor or the link
         chose a checkpoint.
@@ -278,8 +281,8 @@ class RunTab(WorkView[VisitorRun]):
     def show_recorded(self, request: gr.Request, visitor: str | None, *values: object) -> Updates:
         """Returns updates that show the latest stored run with the form's settings, marked as recorded.
 
-        While a run of the visitor goes on, its settings are used instead. If a stored run has these settings, the
-        visitor's run is cancelled, and the page then shows the stored run; otherwise the visitor's run goes on.
+        While a run of the visitor goes on, the settings of that run are used, not those of the form. If a stored run
+        has them, the visitor's run is cancelled, and the page shows the stored run. Otherwise the run goes on.
         """
         work = self.work_of(request, visitor)
         if isinstance(work, VisitorRun) and not work.ended:
@@ -388,7 +391,7 @@ class RunTab(WorkView[VisitorRun]):
     def open(self, id: str, work: Work | None) -> Updates:
         """Returns updates that show the stored run `id`, or a card that says why it cannot be shown.
 
-        `work`: the visitor's latest work. If it is this run, the run's trace and package can be downloaded.
+        `work`: the visitor's latest work. If this is the run `id`, its trace and package can be downloaded.
         """
         self._desk.history.recover()
         result = result_or_error(lambda: self._desk.history.get(id))
@@ -411,7 +414,7 @@ class RunTab(WorkView[VisitorRun]):
     def open_from(
         self, tabs: gr.Tabs, message: gr.Markdown, id: str, request: gr.Request, visitor: str | None
     ) -> Updates:
-        """Returns updates that open the stored run `id`; while the visitor's run goes on, a refusal in `message`."""
+        """Returns updates that open the stored run `id`. While work of the visitor goes on, `message` refuses it."""
         work = self.work_of(request, visitor)
         if work is not None and not work.ended:
             sentence = "A run of yours is going on and has the stage. Open this one when it has ended."
@@ -434,7 +437,7 @@ def latest_answer(spec: RunSpec, earlier: list[RunResult]) -> RunResult | None:
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
-    """Returns the spec for the button Repeat: one more process, or all processes again if the run gave no figures.
+    """Returns the spec for the button Repeat: one more process, or all processes again if the run has no speed-up.
 
     Raises BadInput if the result is from another machine than `machine` or from other library versions: one verdict
     cannot mix machines or versions. If `machine` is None, this is not checked.

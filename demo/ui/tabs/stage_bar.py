@@ -133,7 +133,7 @@ class StageBar(WorkView[PreFlight]):
 
 
 def screen(going: PreFlight) -> Markup:
-    """Returns a table as HTML: for each preset its state, its verdict and how long it takes."""
+    """Returns a table as HTML: for each preset its state, its verdict and the duration of a run."""
     ready = sum(cell.result is not None and Report(cell.result).usable for cell in going.cells)
     heading = f"Pre-flight: {ready} of {len(going.cells)} ready"
     if not going.ended:

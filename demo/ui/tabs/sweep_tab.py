@@ -39,7 +39,8 @@ CHOICES: dict[str, tuple[str, list[str]]] = {
 }
 """Maps each list of the form, whose values the sweep combines, to its title and its choices."""
 STORED_A_CELL, MAX_STORED = 20, 2000
-"""The most stored runs, newest first, that a sweep reads in order to reuse them: for each of its runs, and in all."""
+"""The most stored runs that a sweep reads to reuse them, newest first: `STORED_A_CELL` for each of its runs, but not
+more than `MAX_STORED` in total."""
 BYTES_A_PARAMETER = 4  # the published weights are float32
 OPENING = (
     "## Which models are worth compiling here?\n\nEvery combination of the choices is one run and fills one cell. Runs "
@@ -147,7 +148,7 @@ class SweepTab(WorkView[Sweep]):
     def _preview(self, going: Sweep | None, *values: object) -> Updates:
         """Returns updates that show the plan of the sweep.
 
-        If the page shows no sweep yet, they also show the runs that it would do.
+        If the page shows no sweep yet, they also show the runs that the planned sweep would do.
         """
         updates: Updates = {self.plan: self._plan(*values)}
         if going is None:

@@ -60,9 +60,9 @@ NO_ADDRESS = f"This server fetches nothing from an address. {NOT_UPLOADED}"
 def refuse_addresses() -> None:
     """Keeps gradio from fetching an http address that a visitor sends, in a request's path or as a picture.
 
-    gradio fetches every address that it considers public, without a limit of size. Such an address may be a cloud's
-    metadata server. Outside a Space, gradio also no longer sends the headers that let scripts of other sites read its
-    answers.
+    gradio fetches every address that it considers public, even a file of many gigabytes. Such an address may be a
+    cloud's metadata server. Outside a Space, this also removes the headers with which gradio lets scripts of other
+    sites read its answers.
     """
 
     async def refuse_stream(*_: object, **__: object) -> NoReturn:
@@ -119,7 +119,7 @@ class Queue(gradio.queueing.Queue):
     """
 
     clients: dict[str, object]
-    """Maps each session to the client that joined, the oldest first."""
+    """Maps each session to its client (IP address and X-Forwarded-For), the oldest session first."""
 
     async def push(
         self, body: PredictBodyInternal, request: Request, username: str | None
@@ -233,10 +233,10 @@ TYPES = {"string": str, "boolean": bool, "number": int | float, "integer": int, 
 
 
 def fitting_value(block: Any, value: object) -> object:
-    """Returns `value`, the value of a field. For null it returns the field's first value.
+    """Returns `value`, which a browser sent for a field. Raises BadInput if it has another type than the field.
 
-    A browser sends null for a field that is not drawn yet. Raises BadInput for a value whose type is not the field's;
-    gradio would pass it to the handler.
+    gradio would pass such a value to the handler. For a field that it has not drawn yet, a browser sends null. Then ''
+    is returned for a text field, and the value of the newly opened page for a switch or a choice of one entry.
     """
     if block.stateful or isinstance(block, Api):  # the server's own value; the API checks its values itself
         return value

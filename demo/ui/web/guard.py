@@ -1,11 +1,14 @@
 """Checks each request before gradio reads it.
 
-Refused: gradio's routes that nobody needs; other host names (DNS rebinding); requests that the page of another site
-sends, and showing this page in its frames; bodies that are too long or have too many parts; events that the page does
-not have.
+Refused are:
+
+- gradio's routes that nobody needs, and events that the page does not have
+- other host names (DNS rebinding)
+- requests from pages of other sites, and frames of other sites that show this page
+- bodies that are too long or have too many parts
 
 Not covered: a Hugging Face Space answers under any name, and to the page of any site. Programs other than browsers can
-send any header. Too many requests: put a proxy in front.
+send any header. Nothing limits the number of requests: put a proxy in front.
 """
 
 import asyncio
@@ -28,7 +31,7 @@ from ...core import format as fmt, limits
 _log = logging.getLogger(__name__)
 
 MAX_BYTES = 200_000
-"""The longest body of a request. A page sends some kilobytes, the longest prompt with escaped letters 120 kB."""
+"""The longest body of a request. Most have some kilobytes. One with the longest prompt, all escaped, has 120 kB."""
 MAX_MCP_BYTES = 2_000_000
 """The longest body of a request to an MCP tool, which may contain a picture."""
 UPLOAD_EXTRA_BYTES = 2_000_000
