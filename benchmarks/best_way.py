@@ -1,9 +1,12 @@
-"""How long the search for the best way takes, what it answers, and whether the parts of its first answers add up.
+"""How long the search for the best way to run a model takes, what it finds, and whether its times add up.
 
-`shapes-vit` is searched twice, each time without a stored run. The first search fills the compile cache. The second
-finds it filled, and is the one that counts. Then ResNet-50 with random weights is searched within the usual budget. To
-check the parts of a first answer, further processes do the same: import, load, and call the model once, with the filled
-cache or the package. A stopwatch outside of the process times them.
+The best way for `shapes-vit` is searched twice, each time without a stored run. The first search fills the compile
+cache. The second finds it filled, and is the one that counts. Then the best way for ResNet-50 with random weights is
+searched within the usual budget.
+
+A first answer is the time from a process's start to its first output. The search reports it in parts. To check them,
+further processes import, load, and call the model once, with the filled cache or the package. A stopwatch outside of
+the process times each.
 
 Aims on two idle cores: the second search of `shapes-vit` takes at most 90 s; that of ResNet-50 stays within its budget;
 the parts of a first answer add up to the stopwatch's time within 5 % (the median of `STARTS` starts).

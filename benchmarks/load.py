@@ -37,8 +37,8 @@ EARLY_RUNS = 20
 """Number of runs after which memory is measured first, to be compared with memory at the end."""
 QUICK = "benchmarks.quick_worker"
 PROCESSES = 3
-"""The processes that stay when no run goes on: the server, a worker that waits for a run, and the watcher that ends
-it."""
+"""How many processes stay when no run goes on: the server, a worker that waits for a run, and a watcher. The watcher
+ends the worker if the server dies."""
 GIVE_UP_SECONDS = 600.0
 PROBE_SECONDS = 0.1
 FULL = "The queue is full"
@@ -97,7 +97,7 @@ class Server:
 def serve() -> None:
     """Runs as the server's process until it is ended.
 
-    First it prints the address, and what to post to it for a run, as a line of JSON.
+    First it prints a line of JSON: its address, and the body of a POST request that asks for a run.
     """
     from demo.runs.runner import Runner
     from demo.ui import api

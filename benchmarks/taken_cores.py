@@ -1,8 +1,8 @@
 """How wrong is a speed-up that is measured while other programs take cores, if torch keeps its number of threads?
 
-Each checkpoint runs with a thread for each core: alone, with one, and with two programs that never rest. Reported are
-the lowest and the highest speed-up, divided by the mean of the runs alone. `stats.TAKEN_FACTOR` should be larger than
-these errors, and no verdict may be the opposite of that alone.
+Each checkpoint runs with a thread for each core: alone, beside one busy program, and beside two. The report has the
+lowest and the highest speed-up, divided by the mean speed-up of the runs alone. `stats.TAKEN_FACTOR` should be larger
+than these errors. No run may say 'slower' if the runs alone are faster, or the reverse.
 """
 
 import contextlib

@@ -21,10 +21,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CALL_SECONDS = {1: 550.0, 2: 240.0}
-"""Seconds that each of the two calls of the script may take. With the start of a machine, one to two minutes, both fit
-into a quarter of an hour."""
+"""Seconds that each of the two calls of the script may take. Both fit into a quarter of an hour, even if the machine
+needs two minutes to start."""
 LEAST_SECONDS = 20.0
-"""A step begins only if at least so many seconds of its call of the script are left."""
+"""A step begins only if its call of the script has at least this much time left."""
 END_SECONDS = 15.0
 """How long a stopped step may write its tables before it is killed."""
 BEIT = "microsoft/beit-base-patch16-224-pt22k-ft22k"

@@ -28,7 +28,7 @@ MOST_OBJECTS = 5
 class TrainingSet:
     """Arrays over n scenes. Label -1 is padding.
 
-    `boxes` are (centre x, centre y, width, height) as shares of the picture.
+    `boxes` are (centre x, centre y, width, height), divided by the width or height of the picture.
     """
 
     small: np.ndarray  # (n, SMALL, SMALL, 3) uint8
@@ -53,9 +53,10 @@ def load(count: int) -> TrainingSet:
 
 
 def _folder(count: int) -> Path:
-    """Returns the path of the folder for the first `count` scenes, whose name depends on how some scenes look now.
+    """Returns the path of the folder for the first `count` scenes.
 
-    So scenes that older code drew are never used.
+    Its name has a hash of eight scenes, drawn now. If the code draws other scenes than before, the name is a new one,
+    and the old scenes are not used.
     """
     sample = b"".join(array.tobytes() for array in _draw_chunk(0, 8).values())
     return Path(tempfile.gettempdir()) / f"shapes-{count}-{hashlib.sha256(sample).hexdigest()[:12]}"

@@ -20,10 +20,11 @@ _log = logging.getLogger(__name__)
 
 
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
-    """Adds to a result the first calls of stored runs with the same settings, with an empty and a filled compile cache.
+    """Adds to a result how long the first calls of stored runs with the same settings took.
 
-    - Their seconds become `first_calls`, with which the result pools its own first call.
-    - If the result itself has no first call with an empty or none with a filled cache, it gets the newest stored one.
+    - `first_calls` gets the seconds, in two lists: with an empty and with a filled compile cache.
+    - If no first call with an empty cache was timed, `compilation` gets the newest stored one. The same holds for a
+      filled cache.
     - A result of a user's own model stays as it is, because the model's file may have changed.
     - Raises HistoryError if the history cannot be read.
     """
@@ -44,7 +45,7 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
 
 
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
-    """Adds to the result the earlier processes over which its speed-up is pooled, and the spread between processes.
+    """Adds to the result the earlier processes whose speed-ups it pools with its own, and how much processes differ.
 
     `earlier`: the earlier processes of the same run, whether or not they were stored. `history`: where earlier runs are
     looked up; None if this program stores no results.
@@ -65,9 +66,9 @@ def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], his
 
 
 def with_answer_without_breaks(result: RunResult, history: History) -> RunResult:
-    """Adds to a result with added graph breaks the latest stored speed-up of the same settings without added breaks.
+    """Adds to a result with added graph breaks the latest stored speed-up without them, for otherwise equal settings.
 
-    A result without added breaks stays as it is. Raises HistoryError if the history cannot be read.
+    A result without added graph breaks stays as it is. Raises HistoryError if the history cannot be read.
     """
     if not result.spec.graph_break:
         return result
@@ -78,9 +79,9 @@ def with_answer_without_breaks(result: RunResult, history: History) -> RunResult
 
 
 def kept_threads(spec: RunSpec, machine: HostInfo, stored: Iterable[RunResult]) -> tuple[int, ...]:
-    """Returns the numbers of threads for which the compile cache has the code of `spec`: those of `stored` runs.
+    """Returns the numbers of threads for which the compile cache should have the code of `spec`.
 
-    Returns () if runs of this spec do not use the cache.
+    These are the numbers with which `stored` runs filled the cache. Returns () if runs of this spec do not use it.
     """
     here = [run for run in stored if run.environment is not None and run.environment.torch == machine.torch]
     alike = [run for run in here if compiled_spec(run.spec) == compiled_spec(spec) and run.compilation is not None]
@@ -93,7 +94,7 @@ def complete(
 ) -> RunResult:
     """Returns the result as it is to be stored: with its duration `elapsed`, in seconds, and what earlier runs add.
 
-    `earlier`: the earlier processes of the same run. `history`: None if nothing is stored.
+    `earlier`: the earlier processes of the same run. `history`: None if this program stores no results.
     """
     result = redact_result(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
     result = with_earlier_runs(result, earlier, history)
@@ -106,7 +107,7 @@ def complete(
 
 
 def redact_result(result: RunResult) -> RunResult:
-    """Returns the result, to be seen by other people, without names of folders and control characters in its texts."""
+    """Returns the result without folder names and control characters in its error and caveats: others may see them."""
     failure = result.failure
     if failure is not None:
         failure = dataclasses.replace(failure, message=fmt.redact(failure.message), remedy=fmt.redact(failure.remedy))

@@ -34,8 +34,10 @@ SECONDS_WITHOUT_CALLS, GUESSED_CALLS = 30.0, 30
 
 Runs on two cores took 20 s to 5 min."""
 START_UNITS, TIMING_SECONDS = 6.0, 4.0
-"""Guessed times in a run besides its first call: loading, checks and the start of a second process together, in units
-of `HostInfo.compiler_seconds`; and the timing, in seconds."""
+"""Guessed times in a run besides its first call.
+
+The first is for loading, checks and the start of a second process together, as a multiple of
+`HostInfo.compiler_seconds`. The second is for the timing, in seconds."""
 COMPILE_UNITS = {
     "shapes-vit": 4.5,
     "shapes-segformer": 10.0,
@@ -47,16 +49,17 @@ COMPILE_UNITS = {
     "facebook/detr-resnet-50": 13.0,
 }
 OTHER_COMPILE_UNITS = 10.0
-"""Guessed times of a first call with an empty compile cache, in units of `HostInfo.compiler_seconds`: `COMPILE_UNITS`
-by checkpoint, this one for any other.
+"""The guessed time of a first call with an empty compile cache, as a multiple of `HostInfo.compiler_seconds`.
 
-From `benchmarks/results/ways.md`, without the instruction probe. The language model took 11.5 and 25 units on two
-machines."""
+It is for checkpoints that `COMPILE_UNITS` does not name. Both come from `benchmarks/results/ways.md`, without the time
+of inductor's instruction probe. The language model took 11.5 of these units on one machine, and 25 on another."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
 """Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
 FLOAT64_CALLS, FLOAT64_OPERATIONS_A_SECOND = 6, 0.25e12
-"""Calls of the model in float64, which judge outputs in 16-bit formats on a GPU, and the peak rate of a T4 in float64.
-Cards for training are faster, but until the first run nothing is known of this card."""
+"""How often a run calls the model in float64, and the peak rate of a T4 in float64.
+
+Such calls judge the outputs of 16-bit formats on a GPU. Cards for training are faster than a T4, but until the first
+run nothing is known of this machine's card."""
 TEXT_SHARE = 0.1
 """The share of `OPERATIONS_A_SECOND` that a text model reaches: each token reads all weights for few operations."""
 
@@ -165,9 +168,9 @@ def _same_code(one: RunSpec, other: RunSpec) -> bool:
 def _parts_of(spec: RunSpec, runs: Sequence[RunResult]) -> _Parts:
     """Returns the median seconds of each part of a process, such as the first call, over earlier `runs`.
 
-    It counts only runs that began with the cache that a run of `spec` will find, empty or filled. If there are none, it
-    counts all runs, but takes the first call from what they report for such a cache. A second process, which times the
-    first call with a filled cache, is then added if the cache will be empty.
+    Only runs count that began with such a compile cache as a run of `spec` will find, empty or filled. If there are
+    none, all runs count, but their first calls with such a cache are taken, even those of a second process. If the
+    cache will be empty, the time of a second process is then added: it times a first call with a filled cache.
     """
     costs = [run.compilation for run in runs if run.compilation is not None]
     kept = spec.cached and spec.cache == "keep" and any(cost.warm is not None for cost in costs)  # they filled it
@@ -262,7 +265,7 @@ def on_this_machine(earlier: Sequence[RunResult], machine: HostInfo, device: str
 
 
 def _seconds_of_calls(spec: RunSpec, checkpoint: Checkpoint) -> float:
-    """Returns how many seconds all calls of a run may take together, guessed from the model's size."""
+    """Returns a guess of the seconds of all calls in a run together, from the operations that one call needs."""
     text = spec.task == TEXT_GENERATION
     # As in a ViT: two operations (multiply, add) for each weight and each patch of 16 x 16 pixels, or each token.
     patches = 1 if text else math.prod(checkpoint.input_size) / 256

@@ -42,8 +42,8 @@ class Files:
 
 NO_FILES = Files()
 LATE, LATE_SECONDS = 1.2, 2.0
-"""A run says that it takes longer than estimated once it has taken `LATE` times the estimate. For a compile,
-`LATE_SECONDS` are added, because a warm-up follows it."""
+"""A run counts as late once it has taken `LATE` times its estimate. A compile has an estimate of its own: it counts as
+late `LATE_SECONDS` after `LATE` times this estimate, because a warm-up follows it."""
 
 
 @dataclass
@@ -67,9 +67,9 @@ class OngoingRun:
 
     @property
     def answer(self) -> RunResult | None:
-        """The provisional result, once all is measured but a first call with a filled compile cache; None before.
+        """The provisional result: it lacks only the first call with a filled compile cache. None before it comes.
 
-        If that first call fails, or the run is cancelled, this is the run's result.
+        If this first call fails, or the run is cancelled meanwhile, the provisional result is the run's result.
         """
         return self.progress.result if isinstance(self.progress, Provisional) else None
 
@@ -81,7 +81,8 @@ class OngoingRun:
         """Returns the latest progress, with its times as of `elapsed`, in seconds since the process began.
 
         `new` becomes the latest progress, unless it is None or a provisional result is known. The remaining time counts
-        down from what the process sent or, if it sent none, from the forecast `expected`. It is None once it is over.
+        down from the one that the process sent or, if it sent none, from the forecast `expected`. When it would be 0 or
+        less, it is None.
         """
         if new is not None and not isinstance(self.progress, Provisional):
             self.progress, self.progress_at = new, elapsed
@@ -101,8 +102,9 @@ class OngoingRun:
         )
 
     def _late_estimate(self, elapsed: float, racing: float | None) -> float | None:
-        """Returns the estimate in seconds that is exceeded: in the compile the compile's, else the process's, or None.
+        """Returns the estimate, in seconds, that the run has exceeded; None if it has exceeded none.
 
+        During the compile this is the compile's estimate, if exceeded. Otherwise it is that of the whole process.
         `elapsed`: seconds since the process began. `racing`: seconds since the compile began; None before.
         """
         if self.expected is None:

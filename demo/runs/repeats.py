@@ -16,9 +16,9 @@ class ThreadPolicy:
     threads: int | None = None
     """None: torch's default number, or fewer if other programs use cores."""
     refuse_fewer_threads: bool = False
-    """Whether a process is refused if fewer cores than `threads` are free. If False, it then gets fewer threads."""
+    """If fewer cores than `threads` are free: True refuses the process, False gives it fewer threads."""
     kept_threads: tuple[int, ...] = ()
-    """If fewer threads are used, these numbers are preferred, because the compile cache has their code."""
+    """Numbers of threads for which the compile cache has code. If few cores are free, such a number is preferred."""
 
 
 class Repeats:
@@ -57,9 +57,9 @@ class Repeats:
         return ThreadPolicy(self._threads, self._refuse_fewer_threads)
 
     def at_end(self, result: RunResult, limit: float) -> RunResult:
-        """Returns `result`, that of the current process, with a note if the run ends early because its time is over.
+        """Ends the run early if it has taken more than `limit` seconds. Returns `result`, of the current process.
 
-        The run ends early if it has taken more than `limit` seconds. The note says after how many processes it ended.
+        If the run ends early, the returned result has a note that says after how many processes it ended.
         """
         if not self.is_last and time.monotonic() - self._began > limit:
             late = f"Repeats ended after {self.number} of {self._last} processes: the time of one run was over."
@@ -81,7 +81,8 @@ class Repeats:
     def advance(self, result: RunResult) -> bool:
         """Goes on to the next process. Returns False if no other process follows.
 
-        `result`: the result of the current process. If it cannot be pooled, as a failed one, no other process follows.
+        `result`: the result of the current process. If it cannot be pooled, for example because the process failed, no
+        other process follows.
         """
         self.earlier = result.as_processes()  # () if it cannot count, such as of a failed process
         if self.is_last or not self.earlier:

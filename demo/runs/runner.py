@@ -108,8 +108,8 @@ class Runner:
         - `earlier`: processes that already count towards `spec.repeats`. At least one more process runs.
         - `runs_after`: how many runs the caller will start next. Spare workers are started for them.
         - `threads`: torch's threads on a CPU if the spec names no number; fewer if other programs use cores. If None,
-          the first process uses all free cores, and each later process as many threads as the first. If fewer cores are
-          free then, no further process starts.
+          the first process uses all free cores, and each later process as many threads as the first. If too few cores
+          are free for a later process, the run ends before it.
 
         Stores the result of each process, and yields the result of the last process. No further process starts after
         `timeout_seconds`, or after a process whose result cannot be pooled, such as a failed one. Raises BadInput if
@@ -203,10 +203,10 @@ class Runner:
         return []
 
     def _mark(self, if_lost: RunResult, marker: BinaryIO | None = None) -> BinaryIO | None:
-        """Writes the result to be stored if the app is killed during the run. Returns the locked file, still open.
+        """Writes `if_lost` into a new file. If the app is killed during the run, the next app stores this result.
 
-        `marker`: the file that was written earlier in the same run, to be replaced; None for the first. Returns None if
-        this runner has no history.
+        Returns the file, open and locked; None if it cannot be written, or if this runner has no history.
+        `marker`: the file of an earlier call in the same run, which is removed; None for the first call.
         """
         if marker is not None:
             History.end_run(marker)

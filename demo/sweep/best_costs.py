@@ -1,8 +1,8 @@
 """How long each way to run a model takes for many calls: data for a search's slider and coloured strips.
 
-A way's speed-up has the interval of the search's table, which is wider because several ways are compared. The times of
-a way's first calls are from its own runs. Not covered: ways that cannot win, and loading the model, which takes equally
-long for all ways.
+A way is how the model is run, such as eager or a compile mode. The interval of its speed-up is that of the search's
+table: wider than for a single run, because several ways are compared. The times of its first calls are from its own
+runs. Not covered: ways that cannot win, and loading the model, which takes equally long for all ways.
 """
 
 from ..core import format as fmt

@@ -55,7 +55,7 @@ class Way:
 
     @property
     def changes_eager(self) -> bool:
-        """Whether this way of compiling has an option, such as bfloat16, that eager calls in the same run have, too."""
+        """Whether an option of this way, such as bfloat16, also changes the eager calls in its runs."""
         return not WAYS[self.name].keys().isdisjoint(CHANGES_EAGER)
 
 
@@ -90,8 +90,8 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
 # The table
 
 CLOSE_RATIO = 1.05
-"""The interval of a winner's speed-up begins at most 5 % below the highest beginning of such an interval. Of all ways
-of rank 1 for which this holds, the simplest wins."""
+"""Ways of rank 1 count as equally fast if the lower ends of their speed-ups' intervals are within 5 % of the highest.
+The simplest of these ways wins."""
 MIN_EAGERS = 3
 """Plain eager must have run in this many processes, so that the spread between them can be estimated."""
 
@@ -100,8 +100,8 @@ MIN_EAGERS = 3
 class WayResult:
     way: Way
     result: RunResult | None = None
-    """The newest run of the model in this way, with a speed-up pooled over earlier processes, too. None before any run,
-    and for eager."""
+    """The newest run in this way that other programs did not disturb, or else the newest. None before any run, and for
+    eager. Its speed-up is pooled over earlier processes, too."""
     out: str = ""
     """Why this way to run the model cannot win, such as 'has no figures' for a run without a speed-up; '' if it can."""
     measured: Measured | None = None
@@ -148,7 +148,7 @@ class BestTable:
 
     @property
     def disturbed(self) -> bool:
-        """Whether other programs took CPU cores during a run of the table: the newest run of any ranked way counts."""
+        """Whether other programs took CPU cores during the run of at least one ranked way."""
         ranked = [row.measured for row in self.rows if row.rank is not None and row.measured is not None]
         return any(measured.taken for measured in ranked)
 
@@ -156,8 +156,8 @@ class BestTable:
 def best_table(ways: Sequence[Way], results: Mapping[str, RunResult], refused: Mapping[str, str]) -> BestTable:
     """Returns the ranked table of `ways`.
 
-    `results`: the newest run of each way that was run, by the way's name. `refused`: for each way that turned out not
-    to run here, by its name, a sentence that says why.
+    Both dicts have the way's name as key. `results`: one run of each way, the newest undisturbed or else the newest.
+    `refused`: why a way has no run that counts, as a sentence.
     """
     plain_runs = [results[way.name] for way in ways if way.name in results and not way.changes_eager]
     eagers = [figure.eager_seconds for run in plain_runs for figure in _process_figures(run)]
@@ -215,9 +215,10 @@ def _eager_row(way: Way, runs: Sequence[RunResult], eagers: Sequence[float], imp
 def why_out(result: RunResult, reference: RunResult | None) -> str:
     """Returns why a way to run a model cannot win, such as 'has no figures'; '' if it can. `result`: the way's run.
 
-    It cannot win if the run failed, has no speed-up, or is not known to give the outputs of its own eager model. It
-    also cannot win if its predictions differ from those of plain eager in the run `reference`. If `reference` is None,
-    the predictions are not compared.
+    A way cannot win in these cases:
+    - The run failed, or has no speed-up.
+    - The compiled outputs are not known to agree with those of eager in the same run.
+    - The predictions differ from those of plain eager in the run `reference`. None: this is not checked.
     """
     if result.failure is not None:
         return f"{result.status.replace('_', ' ')}: {result.failure.message}"
@@ -251,9 +252,9 @@ def _process_figures(result: RunResult) -> list[ProcessFigure]:
 
 
 def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
-    """Returns the parts of the seconds to a run's first output, as in `WayResult.first_answers`; {} if not known.
+    """Returns how many seconds each part of the time to a run's first output took, such as 'load'; {} if not known.
 
-    `imports`: the seconds to take for the part 'import'.
+    The dict is that of `WayResult.first_answers`. `imports`: becomes the seconds of the part 'import'.
     """
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
@@ -308,10 +309,10 @@ def _sure(row: WayResult) -> float:
 
 
 def _nearly_surest(first: Sequence[WayResult]) -> list[WayResult]:
-    """Returns the ways in `first` (rows of rank 1) that are surely about as fast as the surest one.
+    """Returns the rows of `first` whose speed-up is surely about as high as the best: `first` has the rows of rank 1.
 
-    The surest is the way whose speed-up has the highest lower end of its interval. The others' lower end is at most
-    `CLOSE_RATIO` times lower.
+    The lower ends of the speed-ups' intervals are compared. The returned ones are at least the highest divided by
+    `CLOSE_RATIO`.
     """
     highest = max(map(_sure, first))
     return [row for row in first if _sure(row) >= highest / CLOSE_RATIO]

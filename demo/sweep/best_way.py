@@ -101,7 +101,10 @@ class Search:
 
     @property
     def missing(self) -> list[tuple[Way, bool]]:
-        """The ways that still need a run, each with True if it has run before. A run's result may add ways."""
+        """The ways to run the model that still need a run, each with whether it has run before.
+
+        After each run the list is made anew, and can have further ways.
+        """
         return [(way, bool(self._runs[way.name])) for way in dict.fromkeys(way for way, _ in self._missing())]
 
     def run(self, runner: Runner, cancel: threading.Event, turn: Turn = no_queue) -> Generator[Event, None, None]:
@@ -154,7 +157,10 @@ class Search:
         return missing[0] if missing and self.left_seconds > 0 else None
 
     def _missing(self) -> list[tuple[Way, RunSpec]]:
-        """Returns the runs still to do, in order: each way with the spec of its run. Results of runs may change it."""
+        """Returns the runs still to do, in order: each way to run the model with the spec of this run.
+
+        The list is for the results so far: after a further run it can have other entries.
+        """
         to_run = set(self._by_spec.values()) - self._refused.keys()
         steps = [(way, _first(way.spec)) for way in self.ways if way.name in to_run and not self._runs[way.name]]
         table = self.table()

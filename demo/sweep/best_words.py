@@ -19,8 +19,10 @@ WAY_COLUMNS = {
     "memory": "Memory",
     "agreement": "Outputs",
 }
-"""Titles by column. A first answer is the time from a process's start to its first output. Both latencies are those of
-the same run; for a way that changes eager, only its own latency is given."""
+"""Titles by column. A first answer is the time from a process's start to its first output.
+
+"Eager → this way" has two latencies of one run. If the way's options change eager, too, only its own latency is
+given."""
 FIRST_ANSWER_PARTS = {
     "import": "import",
     "load": "weights and inputs",

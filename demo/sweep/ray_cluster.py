@@ -1,4 +1,4 @@
-"""Runs a sweep over a Ray cluster: one cell at a time on each GPU or, without GPUs, on each of the largest nodes.
+"""Runs a sweep over a Ray cluster: one run (cell) at a time on each GPU or, without GPUs, on each of the largest nodes.
 
 The project must be at the same path on every node, with its requirements installed. Nodes are trusted. If a node is
 lost, Ray runs its cell on another node, or waits until a node with the same type of GPU is free. If this process is
@@ -64,7 +64,7 @@ def connect(address: str | None) -> Iterator[None]:
 
 
 def _needs() -> dict[str, int]:
-    """Returns the Ray resources that a cell needs: a GPU; without GPUs, all cores of one of the largest nodes."""
+    """Returns the Ray resources that one run needs: a GPU; without GPUs, all cores of one of the largest nodes."""
     import ray
 
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
