@@ -2,14 +2,16 @@
 
 The simulated machines (`MACHINES`) have independent noise with a long tail, noise that is correlated from call to call,
 slow drift, or bursts of slow calls. Models have three speeds, because a slow model leaves time for few blocks only. The
-first call after a switch between eager and compiled takes 13 % longer, and the second 4 %; of calls of 100 ms and more,
-the first takes 1 % longer. Timing may take as long as the first compiled call of a real model of this speed. Aims:
+first call after a switch between eager and compiled takes 13 % longer, and the second 4 %. If calls take 100 ms or
+more, only the first takes longer, by 1 %. Timing may take as long as the first compiled call of a real model of this
+speed. Aims:
 
 - The interval covers the true speed-up in 93 to 97 % of runs.
-- The verdict is clearly wrong in at most 1 % of runs, and so is the verdict on two runs that Compare puts side by side.
-- `WAYS` runs in a row stand for the ways to run a model that one search compares. In at least 93 % of the searches all
-  intervals cover the true speed-ups, and at most 1 % of the orders of two ways are clearly wrong. If no way is faster
-  than eager, eager wins 99 % of the searches.
+- The verdict on a run is clearly wrong in at most 1 % of cases. So is the verdict on which of two runs is faster, as on
+  the tab Compare.
+- A search compares the ways to run one model; here `WAYS` runs in a row stand for them. In at least 93 % of the
+  searches all intervals cover the true speed-ups. At most 1 % of the orders of two ways are clearly wrong. If no way is
+  faster than eager, eager wins 99 % of the searches.
 - Equally fast variants are called 'same' in at least 94 % of runs with calls of 4 ms, 60 % with calls of 300 ms.
 - Without noise, the latencies are 0.99 to 1.01 times those of steady calls.
 """

@@ -1,4 +1,4 @@
-"""A stub of the worker that sends the messages of a run, but times nothing: for `load`, which needs many runs.
+"""A stub of the worker that sends the messages of a run, but times nothing. `benchmarks/load.py` uses it for many runs.
 
 A run lasts as many milliseconds as its option `iterations` says, by default 100. It needs no torch, model or compiler.
 """

@@ -1,8 +1,8 @@
-"""Records the results that come with the project: one of each bundled model, and one of each run that a key starts.
+"""Records the results that come with the project: one for each bundled model, and one for each run of the stage mode.
 
 Start it on a machine that does nothing else: python -m tools.record
 
-Keys 1 to 4 start runs in the page's stage mode. Each run begins with an empty compile cache. A result that other
+In the page's stage mode the keys 1 to 4 start runs. Each run begins with an empty compile cache. A result that other
 programs disturbed is not kept.
 """
 

@@ -58,7 +58,7 @@ class Tutor(torch.nn.Module):
         self.head = torch.nn.Linear(model.config.hidden_size, len(SHAPES) + 1)
 
     def forward(self, model: PreTrainedModel, batch: Batch) -> torch.Tensor:
-        """Returns the model's loss plus that of each patch's class, given by `batch["masks"]`, (n, size, size)."""
+        """Returns the model's loss plus the head's. `batch["masks"]`, (n, size, size), shows each shape."""
         images, masks = batch["pixel_values"], batch["masks"]
         outputs = model(pixel_values=images, labels=batch["labels"], output_hidden_states=True)
         tokens = outputs.hidden_states[-1][:, 1:]
@@ -71,8 +71,8 @@ class Tutor(torch.nn.Module):
 class Recipe:
     """How one checkpoint is made.
 
-    `afresh`: whether `start_afresh` replaces the initial weights that the library drew. RT-DETR keeps them: many of its
-    weights start at zero or in a pattern on purpose, and replacing only the other weights did not help.
+    `afresh`: whether `start_afresh` replaces the initial weights that transformers drew. RT-DETR keeps them: many of
+    its weights start at zero or in a pattern on purpose, and replacing only the other weights did not help.
     """
 
     folder: str
@@ -163,9 +163,9 @@ def build_rtdetr() -> RTDetrForObjectDetection:
 
 
 def start_afresh(model: PreTrainedModel) -> None:
-    """Replaces the library's first weights by random weights that suit small models.
+    """Replaces the initial weights by random weights that suit small models.
 
-    The library draws all matrices with a deviation of 0.02, whatever their width, which makes signals in narrow layers
+    Transformers draws all matrices with a deviation of 0.02, whatever their width. This makes signals in narrow layers
     vanish. Here each layer keeps the scale of its inputs, and the position embeddings of a ViT start as waves.
     """
     for module in model.modules():
@@ -213,8 +213,8 @@ def _pictures(
 ) -> torch.Tensor:
     """Returns pictures, (n, 3, size, size) in 0 to 1, changed at random: mirrored, channels shuffled, noisy and so on.
 
-    `ease`: from 0, the pictures themselves, to 1, white silhouettes on black instead; a value between them blends both.
-    `masks` are already mirrored.
+    `ease`: 0 gives the pictures themselves, 1 gives white silhouettes on black, and a value between them a blend of
+    both. `masks` are already mirrored.
     """
     count = len(pixels)
     images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
@@ -390,8 +390,8 @@ def fit(
 def calibrate(model: PreTrainedModel, processor: Any) -> float:
     """Shifts a detector's scores so that at most `FALSE_BOXES` wrong boxes an image have a score over 0.5.
 
-    Returns the threshold that did the same before the shift. Training gives the scores no natural threshold: they are
-    learned as expected overlaps. Only the bias of the last class layer changes, so the order of the boxes does not. The
+    Returns the score that is shifted to 0.5. The shift is needed because training makes scores expected overlaps, for
+    which no threshold is natural. Only the bias of the last class layer changes, so the boxes keep their order. The
     scenes used are neither those of the training nor those of the test.
     """
     scenes = evaluate_shapes.fresh_scenes(evaluate_shapes.CALIBRATION_SEED, 600)

@@ -2,10 +2,10 @@
 
     python -m tools.try_versions 2.11.0/5.23.0 2.15.0/5.24.0 --environments FOLDER
 
-An environment is made with pip, or reused from FOLDER if an earlier start made it there. It has some gigabytes. In each
-environment the tests `TESTS` and the default run of the command line are run, with a compile cache of its own. The
-table goes to `benchmarks/results/try_versions.md`. Tests that compare a library's texts with those of the pinned
-versions may fail.
+An environment is made with pip, or reused if an earlier start of this command made it in FOLDER. It takes some
+gigabytes. In each environment the tests `TESTS` and the default run of the command line are run, with a compile cache
+of its own. The table goes to `benchmarks/results/try_versions.md`. Tests that compare a library's texts with those of
+the pinned versions may fail.
 """
 
 import argparse
@@ -23,7 +23,8 @@ from benchmarks import report
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ("tests/backend", "tests/tasks", "tests/ui", "tests/runs", "tests/cli", "tests/test_library.py")
 FREE = ("torch", "transformers", "huggingface_hub")
-"""Requirements whose pins are left out: the first two are what is tried, the third is the choice of transformers."""
+"""Requirements that are installed without this project's pins. Torch and transformers get the versions to try, and pip
+chooses the huggingface_hub that fits."""
 
 
 def environment(folder: Path, torch: str, transformers: str) -> Path:

@@ -106,7 +106,7 @@ def _broken_cxx(message: str) -> str:
 
 
 def _space_in_a_path(message: str) -> str:
-    """Returns which path, of the compile cache or of torch, has a space, and what to do; '' if none has.
+    """Returns which path has a space, that of the compile cache or of torch, and what to do; '' if neither has.
 
     `message`: the error of a failed compile. The paths are checked only if the message is about a missing file.
     """
@@ -183,8 +183,8 @@ OTHER_WEIGHTS = {
 def of_checkpoint(checkpoint: str, damaged: bool) -> tuple[str, str] | None:
     """Returns why a checkpoint failed to load, as (what, remedy), found by looking at its files; None if not found.
 
-    `checkpoint`: a folder, or a Hub id. `damaged`: whether the error said that a file's content is invalid. Only then
-    are a folder's JSON files parsed to find the invalid one.
+    `checkpoint`: a folder, or a Hub id. `damaged`: True if the error said that a file's content is invalid. The
+    folder's JSON files are then parsed to find that file.
     """
     folder = Path(checkpoint)
     if catalog.is_folder(checkpoint):
@@ -294,7 +294,7 @@ def _rename_advice(safe: list[str]) -> str:
 
 
 def _entry(read: Callable[[str], bytes], name: str, key: str, default: T) -> T:
-    """Returns the entry `key` of the JSON file `name`; `default` if there is no such entry of the type of `default`."""
+    """Returns the entry `key` of the JSON file `name`; `default` if it is missing or of another type than `default`."""
     try:
         value = json.loads(read(name)).get(key)
     except (OSError, ValueError, AttributeError):

@@ -24,16 +24,20 @@ from .workload import Variants, Workload, dtype_of
 WIDE_SPREAD = 0.10
 CLOCK_CHANGE = 0.10
 GROWTH, RANK_CORRELATION, SERIES = 0.2, 0.9, 30
-"""Calls grow steadily if the medians of at most `SERIES` parts of them rise in order (Spearman's rank correlation), and
-the last third of the parts is slower than the first by a share of `GROWTH` or more.
+"""`steady_growth` takes the medians of up to `SERIES` parts of the calls. Two facts together count as growth:
+
+- Spearman's rank correlation of medians and time is above `RANK_CORRELATION`.
+- The last third of the parts is slower than the first third by the share `GROWTH` or more.
 """
 SUBNORMAL_SHARE, SAMPLE = 0.001, 10_000
-"""Least share of subnormal numbers for a caveat, and largest sample of a tensor's numbers in which they are counted."""
+"""First: the least share of subnormal numbers that gives a caveat. Second: the most numbers of a tensor that are
+examined."""
 NEON = 128 if platform.machine() in ("aarch64", "arm64") else 0
 VECTOR_BITS = {"AVX512": 512, "AVX2": 256, "NO AVX": 0, "DEFAULT": NEON}
-"""{torch's name for vector instructions: bits of a vector}. Any other name, such as SVE256, counts as 1 bit."""
+"""{torch's name for vector instructions: bits of a vector}. Any other name, such as SVE256, counts as 1 bit, so that
+only code without vectors is called narrower."""
 MULTIPROCESSORS = 68
-"""Fewest multiprocessors of a GPU on which inductor tries kernels for matrix products: its `is_big_gpu`."""
+"""Fewest multiprocessors of a GPU on which inductor tries several kernels for a matrix product (its `is_big_gpu`)."""
 LOW_CLOCK = 0.75
 """A mean GPU clock below this share of the card's highest clock is a caveat: nvbench discards such measurements."""
 
@@ -42,7 +46,7 @@ def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[C
     """Returns caveats about calls that compute nothing, compute only when outputs are read, or ignore their inputs."""
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
-        """Returns (address, version) of each tensor. Writing to a tensor raises its version, which is a count."""
+        """Returns (address, version) of each tensor. Torch raises a tensor's version with each write to it."""
         dense = (tensor for tensor in outputs if tensor.layout == torch.strided)
         numbers = [tensor for tensor in dense if tensor.numel()]  # empty ones have no address
         return [(tensor.data_ptr(), tensor.is_inference() or tensor._version) for tensor in numbers]
@@ -153,12 +157,12 @@ def of_instructions(device: torch.device) -> list[Caveat]:
 def steady_growth(seconds: Sequence[float]) -> float | None:
     """Returns by which share the calls became slower during the timing, such as 0.5; None if there is no steady growth.
 
-    `seconds`: the time of each call, in order. In simulations of calls that do not grow, 1,000 timings each, this
-    function wrongly found growth:
+    `seconds`: the time of each call, in order. Three kinds of calls that do not grow were simulated 1,000 times each.
+    This function wrongly found growth:
 
-    - in 0 timings of 300 calls with pure noise, and in 0 with one sudden change of the machine's speed
-    - in 63 timings of 300 calls while the machine's speed wandered by half
-    - in 2 timings of 20 calls with one sudden change of the machine's speed
+    - never with 300 calls and pure noise, or with 300 calls and one sudden change of the machine's speed
+    - 63 times with 300 calls on a machine whose speed slowly went up and down by half
+    - 2 times with 20 calls and one sudden change of the machine's speed
     """
     if len(seconds) < MIN_CALLS:
         return None

@@ -158,8 +158,8 @@ class CompileLog:
     def partly(self) -> bool:
         """Whether the first call found a part of its model's compiled code in the compile cache, but not all.
 
-        Only kernels of this model count. The instruction probe and a precompiled header do not: all models on a CPU
-        share these, so they may be in the cache although nothing of this model is.
+        Only kernels of this model count. All models on a CPU share the instruction probe and a precompiled header, so
+        these say nothing about this model.
         """
         # Inductor loads a CPU's kernels from 'KEY.main.so'; the probe's libraries are named without 'main'.
         kernels = {f"{key}.main.so" for key in CppPythonBindingsCodeCache.cache}

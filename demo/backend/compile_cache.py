@@ -38,9 +38,9 @@ def use_empty_cache(folder: Path) -> None:
 def remove_unfinished(folder: Path) -> tuple[set[str], int]:
     """Removes unfinished libraries and damaged JSON files from `folder`, inductor's cache.
 
-    Returns the names of all files that remain and of their folders (Triton names a kernel's folder by its hash), and
-    the number of files removed. A locked library stays, because another process is linking it. Damage in other files
-    shows only when a compile fails: see `heal`.
+    Returns two values: the names of all remaining files and their folders, and how many files were removed. Folders are
+    named because Triton names a kernel's folder, not its file, by the kernel's hash. A locked library stays, because
+    another process is linking it. Damage in other files shows only when a compile fails: see `heal`.
     """
     files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
     removed = 0
@@ -91,10 +91,11 @@ def heal_and_retry(compile_model: Callable[[set[str]], T], folder: Path, tell: C
 
 
 def heal(error: BaseException, folder: Path, cached: Collection[str]) -> Caveat | None:
-    """Removes the entries of `folder`, inductor's cache, that a compile's error names. Returns a caveat about it.
+    """Removes damaged entries from `folder`, inductor's cache, after a failed compile. Returns a caveat that says so.
 
-    Returns None if none of these entries was there before the compile: then the cache did not cause the error. If an
-    entry cannot be removed, a new, empty folder becomes the compile cache of this process.
+    - Removed: the entries that the compile's `error` names, and all precompiled headers if the error is about one.
+    - Returns None if there is no such header, and all named entries are new. Then the cache did not cause the error.
+    - If an entry cannot be removed, a new, empty folder becomes the compile cache of this process.
 
     `cached`: the names of the files that were in the cache before the compile.
     """

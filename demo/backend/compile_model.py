@@ -2,8 +2,8 @@
 
 - Layer by layer: repeated layers with the same code share one compiled graph (PyTorch's recipe of regional
   compilation).
-- A package is a `.pt2` file of AOTInductor, with a compiled library and the weights. It accepts inputs of one size;
-  with the option `dynamic` "on", of every size that torch.export allows.
+- A package is a `.pt2` file of AOTInductor, with a compiled library and the weights. It accepts inputs of one size.
+  With the option `dynamic` "on" it accepts every size that torch.export allows.
 """
 
 import copy
@@ -78,7 +78,7 @@ def add_breaks(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def _parts(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """Returns the submodules of `module`; in place of an only submodule, the submodules of that, and so on.
+    """Returns the submodules of `module`. If there is only one, returns the submodules of that one instead, and so on.
 
     The list is never empty: without submodules it is [module].
     """
@@ -140,10 +140,10 @@ def build_package(workload: Workload, path: Path, folder: Path) -> dict[str, flo
 
 
 def link_driver(folder: Path) -> None:
-    """Makes linkers find CUDA's driver, which this process has loaded, as `-lcuda`: links to it in `folder`.
+    """Makes linkers find CUDA's driver as `-lcuda`. Puts a link in `folder` to the driver that this process has loaded.
 
-    Wheels of CUDA have no stub of the driver, and where a driver is mounted into a container or on WSL, its file may
-    have the name libcuda.so.1 only, in a folder that linkers do not search.
+    CUDA's wheels contain no stub of the driver. In a container or on WSL the driver may only be named libcuda.so.1, or
+    be in a folder that linkers do not search.
     """
     if driver := machine_probe.loaded_driver():
         (folder / "libcuda.so").symlink_to(driver)
@@ -155,7 +155,11 @@ def _any_size(value: object) -> dict[int, object] | None:
 
 
 def load_package(path: Path) -> Model:
-    """Loads an AOTInductor package and returns its model. Import the class of its outputs before you call the model."""
+    """Loads an AOTInductor package and returns its model.
+
+    Before you call the model, import the class of its outputs: transformers registers the class with torch at the
+    import.
+    """
     # `torch._inductor.aoti_load_package` would also run the C++ compiler for seconds (pytorch issue 191715).
     # Arguments: path, name of the model, not single-threaded, one runner, the current device (-1).
     loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, -1)

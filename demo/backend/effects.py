@@ -1,9 +1,9 @@
-"""Finds the side effects of an eager call. `restorer` undoes them before the next call.
+"""Finds the side effects of an eager call. The module `restorer` undoes them before the next call.
 
-- Whether it draws random numbers that change its outputs, even if it seeds the generator itself.
-- Which inputs it changes, and which tensors and numbers of its modules.
-- Whether it computes anything: its outputs may be copies of stored tensors, or tensors that compute only when read.
-- Whether its outputs depend on the numbers of its inputs.
+- Random numbers: whether the call draws any that change the outputs, even if the model seeds the generator.
+- Changes: which inputs the call changes, and which tensors and numbers of the model's modules.
+- Computing: whether the call computes anything. Outputs may be copies of stored tensors, or computed only when read.
+- Inputs: whether the outputs depend on the numbers of the inputs.
 
 Not covered: state outside of modules and inputs, and the operating system's random numbers.
 """
@@ -35,16 +35,17 @@ FILLS = {
     *("ones", "full", "zeros_like", "ones_like", "full_like"),
     *("new_empty", "new_zeros", "new_ones", "new_full", "fill_", "zero_"),
 }
-"""Names of further ones: they write one constant into each place of a tensor. Their first argument is not read."""
+"""Names of ATen operators that write one constant to a whole tensor, or nothing. They read no numbers of their first
+argument."""
 UNSEEN_READS = ("numpy", "tolist", "data_ptr", "__array__", "__dlpack__")
 """Methods of a tensor that give its numbers, or their address, to code that calls no operator of torch."""
 COMPUTED_LATER = (Iterator, Awaitable, FunctionType, partial, Future, torch.futures.Future)
 SEED, OTHER_SEEDS = 20_261_128, range(77, 3_077, 100)
 SEEDS_SECONDS = 0.5
-"""Longest time, in seconds, in which calls with further seeds begin. Several seeds are needed, because a model may use
-the numbers that it draws in only one of thirty calls."""
+"""No call with a further seed begins after this many seconds. Several seeds are needed: a model may draw in each call,
+but use the numbers in only one of thirty calls."""
 Operator = torch._ops.OpOverload[..., object]
-"""What a dispatch mode of torch sees called."""
+"""An operator, as torch passes it to a `TorchDispatchMode`."""
 
 
 @dataclass(frozen=True)
@@ -157,9 +158,10 @@ def compute_when_read(outputs: object) -> str:
 
 
 def parts_in_eager() -> Any:
-    """Returns a context in which functions that the model compiles itself run in eager, as a dispatch mode needs.
+    """Returns a context in which functions that the model itself compiles run in eager.
 
-    Else torch.compile may fail in the mode, as within flex_attention, and mark functions that later calls need.
+    Use it with a dispatch mode such as `_Trace`. In such a mode torch.compile may fail, as in flex_attention, and mark
+    functions that later calls need.
     """
     return torch.compiler.set_stance("force_eager")
 
@@ -169,8 +171,9 @@ def _trace_call(
 ) -> tuple[list[torch.Tensor], "_Trace"]:
     """Makes one call within a `_Trace`. Returns clones of the output tensors, and the `_Trace`.
 
-    - `seed`: for all random generators, also for those that the model seeds or makes itself.
-    - `generators`: those of Python and NumPy that the model may use. If one changes, `drew` of the `_Trace` is True.
+    - `seed`: given to all random generators, also to those that the model seeds or makes itself.
+    - `generators`: the random generators of Python and NumPy that the model may use. If the call changes one,
+      `_Trace.drew` is True.
     - `inputs`: the arguments of the call.
     """
     trace = _Trace(seed, inputs)
@@ -234,17 +237,17 @@ def _trace_call(
 class _Trace(TorchDispatchMode):
     """Watches the operators of a call.
 
-    - `drew`: whether one drew random numbers. `computed`: whether one computed new numbers.
-    - `copied` and `unread` tell whether outputs are only copies, and whether none depends on the inputs' numbers.
+    - `drew`: whether an operator drew random numbers. `computed`: whether an operator computed new numbers.
+    - `copied`: whether all outputs are copies. `unread`: whether no output depends on the numbers of the inputs.
     """
 
     supports_higher_order_operators = True
 
     def __init__(self, seed: int, inputs: object) -> None:
-        """`seed`: the generator is set to it before the first operator that draws, to `seed` + 1 before the next, ...
+        """The generator is set to `seed` before the first operator that draws, to `seed` + 1 before the second, ...
 
         With the same seed each time, a model that draws until a number fits would draw the same number for ever.
-        `inputs`: the batch. An output that is a copy of one of its tensors does not count as copied.
+        `inputs`: the arguments of the call.
         """
         super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.seeds = count(seed)
@@ -303,7 +306,7 @@ class _Trace(TorchDispatchMode):
                 self._origins[place] = origin
 
     def _follow(self, func: Operator, args: tuple[object, ...], kwargs: dict[str, object], out: object) -> None:
-        """Notes which storages now hold numbers that depend on those of the inputs."""
+        """Notes which storages now hold numbers that depend on the numbers of the inputs."""
         name = func.overloadpacket.__name__
         read = args[1:] if name in FILLS or name == "empty_like" else args
         held = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
@@ -320,7 +323,7 @@ class _Trace(TorchDispatchMode):
     def unread(self, outputs: object) -> bool:
         """Returns whether none of `outputs` (clones of the call's outputs) depends on the numbers of the inputs.
 
-        False if there are no outputs, if it is not known, and if the model keeps such numbers for a later call.
+        False also if there are no outputs, if it is not known, or if the model keeps numbers that depend on the inputs.
         """
         places = {_address(tensor) for tensor in _strided_tensors(outputs)}
         if self.escaped or not places or places & self._reached:
@@ -330,8 +333,7 @@ class _Trace(TorchDispatchMode):
     def copied(self, outputs: object) -> bool:
         """Returns whether all `outputs` (clones of the call's outputs) are copies of tensors older than the call.
 
-        False if there are no outputs, and if the model keeps new numbers for a later call. A copy of an input does not
-        count.
+        False also if there are no outputs, if an output is a copy of an input, or if the model keeps new numbers.
         """
         origins = {self._origins.get(_address(tensor), 0) for tensor in _strided_tensors(outputs)}
         if not origins or 0 in origins:
@@ -382,7 +384,7 @@ def _generators(model: torch.nn.Module, kept: Iterable[object]) -> list[object]:
 
 
 def _state(generator: Any) -> bytes:
-    """Returns the state of a generator of Python or NumPy; nothing for one without a state, as `SystemRandom`."""
+    """Returns the state of a generator of Python or NumPy; b'' if it has no state, such as `SystemRandom`."""
     if hasattr(generator, "bit_generator"):
         return pickle.dumps(generator.bit_generator.state)
     with suppress(NotImplementedError):
@@ -423,7 +425,7 @@ def _address(tensor: torch.Tensor) -> int:
 
 
 def _write_targets(func: Operator, args: tuple[object, ...]) -> list[object]:
-    """Returns the arguments that an operator writes to. It may return none of them, as torch._foreach_add_ does."""
+    """Returns the arguments that an operator writes to. Its results may lack them, as for torch._foreach_add_."""
     named = zip(func._schema.arguments, args, strict=False)
     return [given for argument, given in named if argument.alias_info and argument.alias_info.is_write]
 

@@ -32,7 +32,7 @@ TRACERS = ("torch._dynamo", "torch._export", "torch.export", "torch.fx.experimen
 NOT_TRACED = {"mode", "freezing", "dtype"}
 """Options that cannot cause an error of dynamo or torch.export, because tracing the Python code ignores them."""
 HALF_FORMAT = re.compile(r"(?i)\b(half|b?float16|fp16|bf16)\b|same dtype|dtype mismatch")
-"""Words in errors of code that cannot compute in a format of 16 bits, or that mixes formats."""
+"""Words in errors of code that cannot compute in a 16-bit number format, or that mixes two formats."""
 INNER_ERROR = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """Words, in lower case, in the errors of CUDA, C++, Linux, cuBLAS and cuDNN when memory runs out."""
@@ -69,8 +69,8 @@ def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status
 def memory_of_others() -> int:
     """Returns the bytes of the GPU's memory that other processes hold; 0 if they hold little, or if it is not known.
 
-    CUDA does not say how much this process holds beside torch's allocator, for code and queues. `OWN_BYTES` are taken
-    for that, and less than a tenth of the memory is too little to tell.
+    This process also holds memory outside of torch's allocator, for code and queues. CUDA does not say how much, so
+    `OWN_BYTES` is assumed. The rest counts as memory of others if it is more than a tenth of the GPU's memory.
     """
     try:
         free, total = torch.cuda.mem_get_info()
@@ -140,8 +140,7 @@ def nothing_done(caveats: Sequence[Caveat], compilation: Compilation) -> Failure
     """Returns the failure of a run in which nothing was compiled, or nothing was computed.
 
     - `caveats`: at least one, each with a key of `NOTHING_DONE`. The message contains one of them.
-    - `compilation`: why nothing was compiled is said by the functions that dynamo left to eager, or else by the graph
-      breaks.
+    - `compilation`: its fallbacks to eager, or else its graph breaks, say why nothing was compiled.
     """
     breaks = compilation.fallbacks or compilation.graph_breaks
     # What computes nothing has no graph either.
@@ -188,7 +187,7 @@ def short_name(checkpoint: str) -> str:
 
 @contextlib.contextmanager
 def loading_errors_as_bad_input(checkpoint: str) -> Iterator[None]:
-    """Turns every exception in the `with` block, which loads a checkpoint, into BadInput, unless memory ran out."""
+    """Turns every exception in the `with` block into BadInput, unless memory ran out. The block loads a checkpoint."""
     try:
         yield
     except Exception as error:
@@ -230,7 +229,7 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
 def hub_refusal(name: str, error: hub_errors.HfHubHTTPError) -> tuple[str, str]:
     """Returns (what, remedy) for an error with which the Hub answered. `name`: the checkpoint's name for messages.
 
-    The remedy has no full stop, so that callers can add an alternative to it; '' if none is known.
+    The remedy has no full stop, so that callers can add an alternative; '' if no remedy is known.
     """
     status, message = error.response.status_code, fmt.printable(error.server_message or "")
     if isinstance(error, hub_errors.GatedRepoError):

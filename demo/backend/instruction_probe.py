@@ -2,7 +2,8 @@
 
 - Building the programs takes seconds, once for each machine and compile cache. Later processes only load them.
 - `build` builds the programs before any run and times the compiler. A file in the cache stores both times.
-- `look` runs the probe in a process before it compiles. Code for other vector instructions is kept apart in the cache.
+- `look` runs the probe in a process before that process compiles. It keeps code for other vector instructions apart in
+  the cache.
 """
 
 import contextlib
@@ -33,13 +34,14 @@ class Built:
     """How long it took to build the programs of inductor's instruction probe."""
 
     key: str
-    """Names compiler, torch and processor. If one of these is another, the programs are built anew."""
+    """Names the compiler, torch's version and the processor's instructions. If one changes, the programs are built
+    anew."""
     seconds: float | None
     """Wall time to find the instructions and build all programs. None if nothing was built: another program had
     filled this cache, or the probe is switched off."""
     compiler_seconds: float | None
-    """Processor time of the compiler for the longest program of the instruction probe; None if it could not be
-    compiled. Like each of inductor's kernels, it includes ATen's headers."""
+    """Processor time of the compiler for the slowest program of the instruction probe; None if no program was compiled.
+    That program includes ATen's headers, as each of inductor's kernels does."""
 
 
 def built() -> Built | None:
@@ -51,7 +53,10 @@ def built() -> Built | None:
 
 
 def build() -> Built:
-    """Builds the programs unless this compile cache has them. Returns how long building took. Raises OSError."""
+    """Builds the programs unless this compile cache has them. Returns how long building took.
+
+    Raises OSError if a file cannot be written.
+    """
     (folder := Path(cache_dir())).mkdir(parents=True, exist_ok=True)
     with FileLock(folder / f"{FILE}.lock"):  # two processes may start together
         if (known := built()) is not None:

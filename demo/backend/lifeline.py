@@ -3,7 +3,7 @@
 This process's standard input is a pipe, and its parent holds the pipe's writing end. When that end closes, a watcher
 process kills the process group of this process and removes FOLDER, which holds its temporary files. Not covered:
 children that leave the group, as with `setsid`. If another process also holds the writing end, nothing is killed until
-it closes it.
+both have closed it.
 """
 
 import contextlib
@@ -21,7 +21,8 @@ def end_with_parent(folder: str) -> None:
 
     - Call it before a thread starts, because it forks.
     - The watcher is a process: a thread cannot run while a library holds the interpreter's lock, nor after a crash.
-    - The watcher closes inherited files except standard input. Else whoever reads these would wait for the watcher.
+    - The watcher closes inherited files except standard input. Otherwise readers of inherited pipes would wait for the
+      watcher's end.
     - On Linux the group asks the kernel for SIGKILL when a pipe of the watcher closes (F_SETOWN, F_SETSIG). So killing
       the watcher kills the group, too.
     """

@@ -1,4 +1,4 @@
-"""The job that a worker process receives, and the messages that it sends: `demo.backend.__main__` lists them."""
+"""The job that a worker process receives, and the messages that it sends. `demo.backend.__main__` lists them."""
 
 import json
 import os
@@ -22,10 +22,10 @@ LASTING = (
     *("eager_seconds", "compiled_seconds", "eager_line", "compiled_line"),
     *("first_seconds", "compile_steps", "graphs", "breaks", "speedup"),
 )
-"""Fields of Progress whose last values later messages repeat, so that the page keeps showing them."""
+"""Fields of Progress that keep their last value in all later messages, so that the page keeps showing them."""
 BEND = 0.05
-"""A line of the chart of calls over time gets a new part if an estimate of a call's time differs by more than this
-share from the last one."""
+"""In the chart of calls over time a line gets a new straight part if the estimated time of a call changes by more than
+this share."""
 TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
 """Start and length of the timing on the progress bar of the whole run (0 to 1)."""
 
@@ -49,18 +49,18 @@ class WorkerJob:
     kept_packages: str | None = None
     """Folder that keeps this spec's package for later runs, which load it instead of building it; None: not kept."""
     threads: int | None = None
-    """Number of torch's threads on a CPU if the spec names none: the same as in the runs with which this run is to be
-    compared. None: torch's default."""
+    """Number of torch's threads on a CPU if the spec sets none. It is the number of the runs with which this run will
+    be compared. None: torch's default."""
     refuse_fewer_threads: bool = False
     """If other programs leave fewer than `threads` cores free: True refuses the run, False lowers torch's threads."""
     kept_threads: tuple[int, ...] = ()
-    """Numbers of threads with which stored runs compiled this model, so the compile cache should have the code."""
+    """The thread counts with which stored runs compiled this model. For these, the compile cache should have code."""
 
     def threads_on(self, free_cores: int, most: int) -> int:
         """Returns how many threads torch should use: one for each free core, but not more than `most`.
 
-        If fewer than `most` cores are free, it is the largest number in `kept_threads` from half of `free_cores` to
-        `free_cores`, if there is one. The compile cache has code for that number, so nothing has to be compiled.
+        If fewer than `most` cores are free, a number in `kept_threads` is preferred: the largest from half of
+        `free_cores` to `free_cores`. The compile cache should have code for that number.
         """
         threads = min(free_cores, most)
         kept = [number for number in self.kept_threads if threads / 2 <= number <= threads]
@@ -75,7 +75,7 @@ class WorkerJob:
 class Events:
     """Sends the worker's messages.
 
-    Progress is sent at most 4 times a second, but at once if phase or `Progress.code` change.
+    Progress is sent at most 4 times a second, but at once if `Progress.phase` or `Progress.code` changes.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -90,7 +90,7 @@ class Events:
         self._stream.flush()
 
     def progress(self, phase: str, fraction: float, **more: Any) -> None:
-        """Sends a Progress, or nothing if it would repeat the phase and the field `code` of one sent under 0.25 s ago.
+        """Sends a Progress. Sends nothing if one with the same phase and `code` was sent less than 0.25 s ago.
 
         `more`: further fields of Progress, such as `code`. A field named in `LASTING` that is not in `more` keeps its
         last value.
@@ -150,11 +150,11 @@ Line = tuple[tuple[float, float, float], ...]
 
 
 def bent(line: Line, begins: float, now: float, each: float) -> Line:
-    """Returns `line`, of the chart "calls answered over time", continued: from `now`, a call takes `each` seconds.
+    """Continues a line of the chart "calls answered over time": from `now` on, a call takes `each` seconds.
 
     - A line is a tuple of straight parts: (seconds at the start of the part, calls until then, seconds of each call).
-    - Adds a part if `each` differs from the seconds of a call in the last part by more than the share `BEND`. Else
-      `line` is returned as it is.
+    - Returns `line` with a new part if `each` differs by more than the share `BEND` from the seconds of a call in the
+      last part. Else returns `line` as it is.
     - If `line` is empty, its first part starts at `begins`, not at `now`. Both are in seconds.
     """
     if not line:

@@ -44,7 +44,7 @@ MAX_LAYERS = 200
 """The most layers of a model: Llama 3.1 405B has 126. To count one of 1,000 layers takes a minute and 2 GB."""
 LAYER_COUNTS = "layers?$|depths?$"
 MAX_NUMBERS = {"label|classes": MAX_ENTRIES, LAYER_COUNTS: MAX_LAYERS, "^rope_theta$": 10**12, "": 10_000_000}
-"""The largest whole numbers allowed in a config, by a regular expression for the name. The first match counts."""
+"""{regular expression for a name in a config: largest whole number allowed}. The first match counts."""
 MAX_TENSORS = 20_000
 """Most weight tensors of a model. For comparison: the largest vision models have about 2,000."""
 SAFETENSORS_HEADER = 100_000_000

@@ -25,9 +25,10 @@ SAMPLE_SECONDS = 0.5
 WINDOW_SECONDS = 1.0
 """Least seconds over which `free_cores` averages, so that another program's short burst does not count as a core."""
 MIN_SECONDS = 0.25
-"""Least seconds between two readings of /proc for a number of free cores: /proc counts in steps of 0.01 s."""
+"""Two readings of /proc must be this many seconds apart to tell how many cores are free: /proc counts in steps of 0.01
+s."""
 PAUSE_SECONDS = 2.0
-"""A pause is a stop of this process, as when a laptop sleeps, that lasts at least this long. A block of calls usually
+"""If this process is stopped for at least this long, as when a laptop sleeps, that is a pause. A block of calls usually
 takes about 0.1 s, so no block is taken for a pause."""
 PAUSE_BLOCKS = 5
 """A pause also lasts at least this many times as long as the longest block so far: blocks of a slow model are long."""
@@ -98,11 +99,11 @@ class Observer:
         self._longest_block = 0.0
 
     def pause(self) -> float:
-        """Returns for how many seconds this process was stopped since the last call, as by SIGSTOP; 0 if it was not.
+        """Returns the seconds for which this process was stopped, as by SIGSTOP, since the last call of `pause`.
 
-        Call it after each block of the timing. A stop is assumed if much more time has passed than between earlier
-        calls, and this process hardly used the processor. Time before a stop is not used to judge how busy other
-        programs are.
+        Call it after each block of the timing. A stop is assumed if much more time has passed than for earlier blocks,
+        and this process hardly used the processor. How busy other programs are is judged only from readings after the
+        stop.
         """
         (was_at, worked), now = self._looked_at, (time.perf_counter(), time.process_time())
         self._looked_at = now
@@ -132,10 +133,10 @@ class Observer:
             self._readings.popleft()
 
     def _host_taken(self) -> float | None:
-        """Returns the share of the time since the last reading, 0 to 1, in which others kept the main thread waiting.
+        """Returns the share of time, 0 to 1, in which others kept the main thread waiting since the last reading.
 
-        None on a CPU, or if not known. None, too, if the last reading is less than `MIN_SECONDS` old: the next call
-        then measures since the same reading.
+        None on a CPU, or if the share is not known. Also None if the last reading is less than `MIN_SECONDS` old. That
+        reading is then kept for the next call.
         """
         before, reading = self._host, host_reading()
         if before is None or reading is None or reading.at - before.at < MIN_SECONDS:
@@ -164,10 +165,11 @@ class Observer:
 
 
 class Nvml:
-    """A GPU, or an instance of a GPU in MIG mode, in NVML.
+    """Asks NVML about a GPU, or about an instance of a GPU in MIG mode.
 
-    It is found by its UUID, because CUDA and NVML number GPUs in different orders. NVML tells of an instance which
-    processes use it, but not its clock and energy, which are those of the whole GPU."""
+    The GPU is found by its UUID, because CUDA and NVML number GPUs in different orders. For an instance NVML knows the
+    processes, but neither clock nor energy: these belong to the whole GPU.
+    """
 
     def __init__(self, nvml: ModuleType, handle: object) -> None:
         self._nvml = nvml
@@ -210,10 +212,10 @@ class Nvml:
         """Returns how many processes on the GPU do not belong to this worker; 0 if the driver does not tell.
 
         - A worker's processes are its process group.
-        - In a container the driver may list process ids of the host, among which this process is not found. Then one
-          listed process is taken to be this one, and the others are counted.
-        - If the driver lists clients of MPS (NVIDIA's service that lets processes share a GPU), one process beside them
-          is the server of MPS. It does not count, because it only passes on the clients' work.
+        - In a container the driver may list process ids of the host, which do not include this process's id. Then one
+          listed process is assumed to be this one, and all others count.
+        - MPS is NVIDIA's service that lets processes share a GPU. If the driver lists MPS clients, one further process
+          is the MPS server. The server does not count, because it only passes on the clients' work.
         """
         computing, clients = (
             {process.pid for process in self._ask(f"nvmlDeviceGet{kind}RunningProcesses") or ()}

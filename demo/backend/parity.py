@@ -1,8 +1,8 @@
 """Compares the outputs of eager and compiled by the rule of PyTorch's benchmarks: `same()` in torch/_dynamo/utils.py.
 
 - Covered: every tensor of the output, for one input and one call of eager and of compiled. Of a text model: the logits
-  of its answer's tokens, and in float32 the tokens themselves. Integers, booleans and bytes have to be equal, unless
-  rounding moves as many.
+  of its answer's tokens, and in float32 the tokens themselves. Integers, booleans and bytes have to be equal. If some
+  differ, but rounding alone moves about as many, the verdict is 'not comparable'.
 - Not covered: other inputs, outputs that are not tensors, gradients, whether predictions are right.
 - Not found: a fault in numbers a thousand times smaller than their tensor's root mean square; in float16 and bfloat16
   also a fault in few numbers that is no larger than a rounding error.
@@ -26,12 +26,13 @@ from .effects import Effects, tensors
 from .workload import Workload
 
 TOLERANCE = 1e-3
-"""dynamo's tolerance for transformers and timm: this share of the number, plus this share of the tensor's norm."""
+"""dynamo's tolerance for transformers and timm. Allowed is this share of the number, plus this share of the tensor's
+root mean square, or of 1 if that is less."""
 SIZE_OF_ZEROS = 1e-4
-"""Assumed size of a tensor of zeros, so that its tolerance is about one rounding of float32."""
+"""Assumed root mean square of a tensor of zeros, so that its tolerance is about one rounding of float32."""
 NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
-"""For each number format: compiled's error may be this many times eager's error (as in dynamo's tests), and a rounding
-error has this relative size."""
+"""{number format: (how many times eager's error compiled's error may be, as in dynamo's tests; relative error of one
+rounding)}."""
 DRAWS = "The model draws random numbers, and compiled draws its own."
 MOVED = "In a float64 reference rounding in the layers moves about as many."
 FAST_PATH = (
@@ -39,13 +40,13 @@ FAST_PATH = (
     "torch.backends.mha.set_fastpath_enabled(False) both agree."
 )
 MORE_CALLS, MORE_SECONDS = 30, 1.0
-"""If compiled's outputs differ, eager is called again, to see if its own outputs differ from call to call: the most
-calls, and the seconds after which no further one begins. One call finds a model that gives two answers in turns: eager
-was called right before."""
+"""If compiled's outputs differ, eager is called up to `MORE_CALLS` times more, to see if eager's own outputs vary. No
+call begins after `MORE_SECONDS`. One call finds a model that alternates between two outputs, because eager was called
+just before."""
 PERTURBED_RUNS, PERTURBED_SECONDS = 5, 20.0
-"""Most float64 runs with changed layer results, and the seconds after which no further one begins. Two always run."""
+"""Most float64 runs with changed layer results, and the seconds after which no further run begins. Two always run."""
 NEAR = 1 / 20
-"""Largest error of eager and of compiled for the verdict 'match', as a share of the float64 tensor's norm."""
+"""For the verdict 'match', neither eager's error nor compiled's may exceed this share of the float64 tensor's norm."""
 
 
 def compare_outputs(
@@ -86,7 +87,7 @@ def _verdict(
 ) -> tuple[ParityVerdict, str, float]:
     """Returns the verdict of `compare_outputs`, its reason as a sentence, and the largest absolute difference.
 
-    The difference is infinity if NaN or infinity is in it, or if nothing was compared.
+    Returns infinity for a difference that is not finite, and if nothing was compared.
     """
     if not any(tensor.numel() for tensor in tensors(eager)):
         return "not comparable", "The outputs hold no tensor with numbers to compare.", math.inf
@@ -126,7 +127,7 @@ def _verdict(
         return "match", close, error
 
     def worst(*runs: list[torch.Tensor]) -> tuple[ParityVerdict, str]:
-        """Returns the worst of the verdicts on each tensor of compiled that is beyond the tolerance, with its reason.
+        """Returns the worst verdict on the tensors of compiled that are beyond the tolerance, and the reason for it.
 
         `runs`: the outputs of float64 runs. The first run is exact; the others change each layer's results at random.
         """
@@ -159,7 +160,7 @@ def _verdict(
 
 
 def _moved_integers(eager: object, reference: Callable[[float], object], rounding: float) -> int:
-    """Returns how many integers, such as indices of largest numbers, float64 runs give otherwise than eager."""
+    """Returns how many of eager's integers, such as indices of largest numbers, change in float64; 0 if that fails."""
     torch.manual_seed(0)
     with suppress(Exception):  # a model may fail in float64 in any way
         return max(_unequal(eager, reference(share)) for share in (0.0, rounding, rounding))
@@ -179,8 +180,8 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
 
     - `numbers`: the tensor as computed by eager, by compiled and in float64. Further float64 runs may follow, in which
       each layer's results were changed at random: they show how far rounding errors can move the tensor.
-    - Compiled's error may be `multiple` times eager's error, or `multiple` times twice that of a further run, if that
-      is larger. About one rounding error is added.
+    - Compiled's error may be `multiple` times eager's error. If twice the error of a further run is larger, it replaces
+      eager's error. About one rounding error is added.
     - `rounding`: the relative size of one rounding error in the run's number format.
     """
     mine, other, exact, *perturbed = numbers
@@ -201,12 +202,11 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
 def float64_reference(
     workload: Workload, peak_memory_bytes: int | None, on_run: Callable[[], None] = lambda: None
 ) -> Callable[[float], object]:
-    """Returns a function for the argument `reference` of `compare_outputs`, where its own argument is explained.
+    """Returns a function for the argument `reference` of `compare_outputs`. It runs a float64 copy of the model.
 
-    It runs a float64 copy of the model on the same inputs.
-
-    On a CPU that function raises MemoryError if too little memory is free for the copy. The memory needed is estimated
-    from eager's `peak_memory_bytes`; None: no check. `on_run` is called before each run.
+    - On a CPU the function raises MemoryError if too little memory is free for the copy.
+    - `peak_memory_bytes`: eager's peak, from which the memory needed is estimated; None: no check.
+    - `on_run`: called before each run.
     """
 
     def run(share: float = 0.0) -> object:
@@ -243,7 +243,7 @@ def float64_reference(
 def with_known_cause(first: Parity, workload: Workload, eager: object, against: tuple[Any, ...]) -> Parity:
     """Looks for a reason, other than the compile, why outputs do not match. Returns the comparison with that reason.
 
-    - Eager may differ between calls although its first two calls agreed by luck, as in a model that skips a layer at
+    - Eager's outputs may vary although those of its first two calls agreed by luck, as in a model that skips a layer at
       random. So eager is called again. If an output differs, the verdict is 'not comparable'.
     - Eager may use the fast path of torch.nn's attention layers, which gives 0 in the places that a padding mask hides.
       This is named as the reason for 'differ' only if eager without the fast path agrees with compiled.
@@ -279,7 +279,7 @@ def _numbers(outputs: object) -> list[torch.Tensor]:
 def _repeats(first: object, second: object, share: float) -> bool:
     """Returns whether two calls gave the same outputs. Integers must be equal.
 
-    Floating-point numbers may differ by `share` of the number, plus a tolerance that depends on their tensor's size.
+    Floating-point numbers may differ as far as `_far` allows.
     """
     if _kinds(first) != _kinds(second):
         return False
@@ -316,9 +316,9 @@ def _far(first: list[torch.Tensor], second: list[torch.Tensor], share: float) ->
 
 
 def _error(value: torch.Tensor, true: torch.Tensor, order: float) -> float:
-    """Returns the size of `value - true`: its root mean square (order 2) or its largest magnitude (order inf).
+    """Returns how large `value - true` is: the root mean square (order 2) or the largest magnitude (order inf).
 
-    Returns infinity if NaN and infinities are not in the same places in both.
+    Returns infinity if `value` and `true` do not have NaN and infinities in the same places.
     """
     difference = torch.where((value == true) | (value.isnan() & true.isnan()), 0.0, value - true)
     return _norm(difference, order) if difference.isfinite().all() else math.inf

@@ -1,7 +1,7 @@
 """Measures eager and compiled after the timing, because profiling would slow timed calls down.
 
-- Measured: seconds of GPU work in a call, throughput of calls that do not wait, peak memory, the longest kernels, and
-  the roofline (the minimum of operations and bytes that one call needs, and the device's rates).
+- Measured: seconds of GPU work in a call, throughput of calls that do not wait, peak memory, and the longest kernels.
+  Also the roofline: the operations and bytes that one call needs at least, and the device's rates.
 - Limits: if a model's forward waits for the GPU, that wait counts as work. On a CPU the memory is that of the whole
   process.
 """
@@ -38,7 +38,8 @@ BACK_TO_BACK_SECONDS = {"cuda": 1.0, "cpu": 0.3}
 """Seconds that the calls of `back_to_back` should take. On CUDA they are enough for the driver's energy counter, which
 changes some ten times a second."""
 PROFILED_CALLS = 3
-"""Number of profiled calls of eager, and of compiled. The call before does not count: the profiler starts in it."""
+"""How many calls of eager, and of compiled, are profiled. One call before them is left out, because the profiler starts
+during it."""
 MARK = "worth compiling: "
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 _COPY = re.compile(r"::Copy<|copy_kernel")
@@ -234,7 +235,7 @@ def _longest_kernels(timed: Iterable[tuple[str, float]]) -> tuple[Kernel, ...]:
 
 
 def roofline(workload: Workload) -> Roofline:
-    """Measures the minimum of operations and bytes that one call needs, and the device's rates. Runs the model once."""
+    """Measures the operations and bytes that one call needs at least, and the device's rates. Runs the model once."""
     operations, least_bytes = demand(workload)
     model, device = workload.model, workload.device
     torch.cuda.empty_cache()  # does nothing if CUDA was not used
@@ -245,7 +246,7 @@ def roofline(workload: Workload) -> Roofline:
 
 
 def demand(workload: Workload) -> tuple[int, int]:
-    """Returns the minimum number of (operations, bytes) that one call needs, as `Roofline` defines them."""
+    """Returns (operations, bytes) that one call needs at least, as `Roofline` defines them."""
     on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # unknown to torch's counter
     counter = FlopCounterMode(
         display=False, custom_mapping={on_cpu: lambda query, key, value, *_, **__: sdpa_flop(query, key, value)}

@@ -1,6 +1,7 @@
 """Gives each call of a model what the first one got: inputs, and the tensors, arrays and lists that its modules keep.
 
-Not covered: state outside of modules and inputs. Numbers, and what sets and objects of other kinds hold, are left.
+Not covered: state outside of modules and inputs, and what sets and callables hold. Python numbers are restored only if
+a call also changes something else.
 """
 
 from collections import deque
@@ -139,12 +140,12 @@ def slots_of(model: torch.nn.Module) -> Iterator[Slot]:
 
 
 def _places_of(value: object, name: str, seen: set[int] | None = None, depth: int = 1) -> Iterator[Slot]:
-    """Yields a slot for each element of a list, tuple or dict, or attribute of an object, and for what these hold.
+    """Yields a slot for each element of a container, or attribute of an object, and for what these hold in turn.
 
     - `value`: the container or object. Any other value, such as a tensor, yields nothing.
     - `name`: the name of `value`, with which the names of the slots begin.
     - `seen`: ids of containers that were searched before. They are skipped, and this call adds its own.
-    - `depth`: how deeply `value` is nested. Below `DEPTH` nothing is searched.
+    - `depth`: how deeply `value` is nested. Values nested deeper than `DEPTH` are not searched.
     """
     seen = set() if seen is None else seen
     container: Any = None

@@ -102,7 +102,7 @@ class RunState:
     def errors_as_caveats(self, lost: str = "Not all could be examined after the timing") -> Iterator[None]:
         """Turns an exception in the `with` block into a caveat, so that the run goes on.
 
-        `lost`: what the run lacks because of the exception, as the first clause of the caveat. The error follows it.
+        `lost`: the first clause of the caveat, which says what the run lacks because of the exception.
         """
         try:
             yield

@@ -42,7 +42,7 @@ from .run_state import RunState
 from .workload import Variant, Variants, refuse_call
 
 MUCH_MEMORY = 16_000_000
-"""Bytes by which memory may grow while it is timed before the run looks for tensors that each call keeps."""
+"""If memory grows by more bytes than this during the timing, the run looks for tensors that each call keeps."""
 
 
 class Run(RunState):
@@ -264,9 +264,9 @@ class Run(RunState):
             self.set_fields(status="failed", failure=failures.recompile_failure(recompiles))
 
     def time_until_undisturbed(self) -> timing.Samples:
-        """Times both models. If another program takes a core, waits until it is free, and begins the timing again.
+        """Times both models. If another program takes a core, waits up to 5 s for it, and begins the timing again.
 
-        If it is not freed, lowers torch's threads and compiles again: at most once, and never if the spec sets them.
+        If the core stays taken, lowers torch's threads and compiles again: at most once, never if the spec sets them.
         """
         watched = self.workload.device.type == "cpu" and self.spec.threads is None
         lowered, restarts = watched and self.lower_threads(), 2
@@ -293,7 +293,7 @@ class Run(RunState):
 
     @contextlib.contextmanager
     def out_of_memory_means_separate(self) -> Iterator[None]:
-        """If memory runs out in the `with` block, sets `fit_together` to False: it cannot hold both models."""
+        """If memory runs out in the `with` block, sets `fit_together` to False: both models do not fit in memory."""
         try:
             yield
         except Exception as error:
@@ -322,7 +322,7 @@ class Run(RunState):
         return samples
 
     def time_as_published(self, threads: int) -> timing.Samples:
-        """Times all eager calls, then all compiled, as the Transformers guide. `threads`: as in `time_interleaved`."""
+        """Times eager, then compiled, as the Transformers guide does. `threads`: as in `time_interleaved`."""
         samples = timing.Samples(1)
 
         def between_calls(times: list[float]) -> None:
@@ -434,8 +434,8 @@ class Run(RunState):
     def compile_again(self) -> None:
         """Times the first compiled call of a new process, which finds the compile cache filled or loads the package.
 
-        Before that, sends the provisional result. Does nothing in a search for the best way to compile, or if this run
-        failed, compiled nothing or found the cache filled.
+        Before that, sends the provisional result. Does nothing if this run failed, compiled nothing or found the cache
+        filled, or if the job keeps packages.
         """
         compiled, machine = self.result.compilation, self.result.environment
         if compiled is None or machine is None or self.result.status != "ok" or compiled.graphs == 0:

@@ -2,7 +2,8 @@
 
 - A control block times eager calls only. Their difference from the other eager calls is the machine's noise floor.
 - Covered: drift of the machine, an unfinished warm-up, slow first calls after a switch, Python's garbage collector.
-- Not covered: what slows eager and compiled alike (`monitor` looks for it), and speed-ups that differ by process.
+- Not covered: what slows eager and compiled alike (`monitor` looks for it), and speed-ups that differ between
+  processes.
 - Timing stops once the speed-up's 95 % interval is narrow. This could make the interval miss the true value too often;
   `benchmarks/results/honesty.md` counts in simulations how often it does.
 """
@@ -42,8 +43,8 @@ so that more blocks fit. All its calls count: on five models of the Transformers
 took 0.99 to 1.01 times as long as later ones.
 """
 SLOW_BLOCKS_APART = 3
-"""For slow models, whose blocks have four calls, a control block (eager calls only) follows each third block. For all
-others it follows each block."""
+"""For slow models, whose blocks have four calls, a control block (eager calls only) follows the first block, then every
+third. For all others it follows each block."""
 MIN_BLOCKS, MIN_CALLS = 6, 20
 """Fewest blocks, and fewest calls of each model, before the timing stops, unless `longest_seconds` are over."""
 MOST_TIMING_SECONDS = 60.0
@@ -103,8 +104,8 @@ class Plan:
     min_seconds: float = 0.5
     """Least seconds of eager calls, and of compiled calls, before a narrow interval may end the timing."""
     max_seconds: float = 3.5
-    """Stop after this long, unless blocks or calls are too few, or the verdict would be 'unsure'.
-    The verdict is looked at only once: to look again and again until it is sure would make it wrong more often.
+    """Stop after this long, unless blocks or calls are too few, or the verdict would be 'unsure'. The verdict is
+    computed only once for this. Waiting for the first sure verdict would make it wrong more often.
     """
     longest_seconds: float = 7.0
     """Stop after this long in any case, once there are two blocks."""
@@ -116,8 +117,8 @@ class Plan:
     def of(cls, spec: RunSpec, first_call_seconds: float) -> "Plan":
         """Returns the plan for a spec. `first_call_seconds`: the time of the first compiled call.
 
-        The plan's `longest_seconds` is twice `max_seconds`. If the user left `max_seconds` at its default, and the
-        first call took longer than that, it is the time of the first call, but at most `MOST_TIMING_SECONDS`.
+        `Plan.longest_seconds` is twice `max_seconds`. With the default `max_seconds` it is raised to the time of the
+        first call if that is longer, but at most to `MOST_TIMING_SECONDS`.
         """
         longest = 2 * spec.max_seconds
         if spec.max_seconds == OPTIONS["max_seconds"].default:
@@ -158,8 +159,8 @@ class Samples:
     def estimate(self) -> Estimate:
         """Returns the speed-up and the times of a call as estimated from the calls so far.
 
-        A new estimate is made only when there are 10 % more blocks than at the last one. After each block, it would
-        stop the timing more often because an interval is narrow by chance.
+        A new estimate is made only when there are 10 % more blocks than at the last estimate. Estimates after each
+        block would more often stop the timing because an interval is narrow by chance.
         """
         if self.blocks >= max(1, self._latest.blocks * NEW_ESTIMATE):
             pairs = self._pairs()
@@ -186,7 +187,7 @@ class Samples:
         return self.eager, self.compiled, self.control, *self.settling.values()
 
     def lengths(self) -> tuple[int, ...]:
-        """Returns how many calls there are so far of each kind, such as eager or control. `cut` goes back to them."""
+        """Returns how many calls of each kind, such as eager or control, there are so far. `cut` takes this value."""
         return tuple(map(len, self._series()))
 
     def cut(self, lengths: tuple[int, ...]) -> None:
@@ -315,8 +316,8 @@ def time_interleaved(
 def _done(samples: Samples, plan: Plan, until: float) -> bool:
     """Returns whether to stop timing: time, calls or precision have reached their limit in `plan`.
 
-    `until`: the seconds after which the timing stops although the interval is still wide. The caller first passes the
-    plan's `max_seconds`. If the verdict is 'unsure' at that time, it passes `longest_seconds` from then on.
+    `until`: after this many seconds the timing stops, even if the interval is still wide. It is the plan's
+    `max_seconds`, and `longest_seconds` once the verdict was 'unsure' at that time.
     """
     calls = len(samples.compiled)
     if plan.iterations is not None:

@@ -24,7 +24,8 @@ NO_SPEED = re.compile(
     r"\w*(_DIR|_HOME|_PATH|_LOGS?|_VERSION|URL|TOKEN|KEY|SECRET|PASSWORD|VISIBLE_DEVICES|CREDENTIALS?)\w*"
     r"|NVIDIA_(DRIVER|REQUIRE)\w*"
 )
-"""Matches names that `MOVES_SPEED` matches, too, but that do not change speed, or whose values are secret."""
+"""Matches those names that are left out although `MOVES_SPEED` matches them: they do not change speed, or their values
+are secret."""
 
 
 def speed_variables() -> str:

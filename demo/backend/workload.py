@@ -92,14 +92,14 @@ class Workload(ABC):
     def tie(self, eager: Any, compiled: Any) -> str:
         """Returns a sentence if rounding alone decided between two predictions; '' if not, or if that is not known.
 
-        `eager`, `compiled`: what `outputs` returned for each, with other predictions.
+        `eager`, `compiled`: the values of `outputs` for the two models, whose predictions are not the same.
         """
         return ""
 
     def end_to_end(self, outputs: object) -> EndToEnd | None:
         """Times what a request needs besides the model's call, such as preprocessing. `outputs`: those of one call.
 
-        None for a task without such steps.
+        Returns None for a task without such steps.
         """
         return None
 

@@ -31,9 +31,11 @@ class Task(Generic[P]):
     agreement: Callable[[P, P], dict[str, float]] = lambda eager, compiled: {}
     """Returns how far the predictions of eager and compiled agree, as shares from 0 to 1: {'top5_agreement': 0.8}."""
     difference: Callable[[P, P], str] = lambda reference, other: ""
-    """Returns how the second predictions differ for a user, as the end of a sentence; '' if they do not."""
+    """Returns how the second predictions differ, for the end of a sentence: 'shares 2 of 3 boxes with plain eager'; ''
+    if they agree."""
     shares: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-    """For shares that `agreement` returns, by name: words with {share} in them, and the smallest share to mention."""
+    """{name of a share that `agreement` returns: (text, smallest share to mention)}. A text: '{share} of the boxes
+    match'."""
     fault: Callable[[P, P], str] = lambda eager, compiled: ""
     """Returns why rounding in float32 cannot explain a difference of the predictions, as a sentence; '' if it can."""
     refusal: Callable[[Settings], str] = lambda spec: ""

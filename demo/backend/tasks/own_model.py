@@ -37,7 +37,7 @@ ADD_NAMES = "Give forward a named parameter for each input: forward(self, x)."
 UNREADABLE = (pickle.UnpicklingError, SafetensorError, ValueError, EOFError, RuntimeError)
 """Errors of loaders that were given a Git LFS pointer in place of weights or JSON."""
 FROM_MEMORY = "the measured model"
-"""Name, in error messages, of a module that a program passed to `measure`. It has no file: 'build() of model.py'."""
+"""Name, in error messages, of a module that a program passed to `measure`. A file's is named 'build() of model.py'."""
 EXPECTED = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"
 
 
@@ -88,7 +88,7 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
 
 
 def _is_compiled(module: torch.nn.Module) -> bool:
-    """Returns whether calls of the module run code of torch.compile, called on the module or on its `forward`."""
+    """Returns whether the module, or its `forward`, is already compiled with torch.compile."""
     forward = getattr(module, "forward", None)  # TorchScript may have none
     compiled = module._compiled_call_impl is not None or hasattr(forward, "_torchdynamo_inline")
     return isinstance(module, OptimizedModule) or compiled

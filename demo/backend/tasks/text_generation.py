@@ -34,13 +34,13 @@ COMPARED_TOKENS = 64
 CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.1}
 """How far logits with and without a cache may differ, as a share of the largest logit, by number format.
 
-0.02 is some 20 roundings of TF32 and 0.1 some 13 of bfloat16, because roundings add up over the layers. Both are
-chosen, not measured: they have to let through every right cache. A wrong one gives the logits of another text.
+0.02 is some 20 roundings of TF32, and 0.1 is some 13 of bfloat16, because roundings add up over the layers. Both are
+chosen, not measured. They have to accept every correct cache. A wrong cache gives the logits of another text.
 """
 
 TIE = 64 * 2**-23
-"""Two tokens are equally likely but for rounding if their logits differ by at most this share of the largest logit: 64
-roundings of float32. Chosen, not measured."""
+"""Two tokens count as equally likely if their logits differ by at most this share of the largest logit. It is 64
+roundings of float32: chosen, not measured."""
 
 
 class Decoding:
@@ -97,10 +97,12 @@ class Decoding:
     ) -> tuple[torch.Tensor, torch.Tensor, list[list[int]]]:
         """Generates a whole answer. Returns its tokens, the logits of its first `COMPARED_TOKENS` tokens, and ties.
 
-        - All are of the first prompt in the batch, on the CPU: [answer tokens] and [compared tokens, vocabulary].
-        - The ties are, for each token of the answer, the tokens that are the likeliest but for `TIE`.
-        - `forced`: the tokens that the model gets as the answer so far, [answer tokens], whatever it chooses itself.
-          None: the model gets the tokens that it chooses.
+        - All three belong to the batch's first prompt. On the CPU: tokens, [answer tokens], and logits, [compared
+          tokens, vocabulary].
+        - The ties are, for each token of the answer, the token ids whose logit is the largest, or less by at most
+          `TIE`.
+        - `forced`, [answer tokens]: the model is fed these as the answer so far, whatever it chooses itself. None: it
+          is fed its own choices.
         """
         rows, tokens, ties = [], [], []
         for index in range(self.steps + 1):
@@ -172,11 +174,11 @@ class TextWorkload(Workload):
         return outputs
 
     def outputs(self, model: Model) -> dict[str, object]:
-        """Returns {"tokens": the model's own answer, "logits": the model's logits when it is fed eager's answer}.
+        """Returns {"tokens": ..., "logits": ..., "ties": ...} of a whole answer.
 
-        - "ties" are those of the model's own answer.
-        - Tokens are lists and no tensors, because all tensors are compared as numbers, and a rounding may change a
-          token.
+        - "tokens" and "ties": of the answer that the model itself chooses. "logits": when the model is fed eager's
+          answer.
+        - "tokens" is a list, because tensors would be compared as numbers, and a rounding may change a token.
         """
         tokens, logits, ties = self.decoding.answer(model)
         if self.decoding.eager_tokens is None:
@@ -275,7 +277,7 @@ def _check_cache(workload: TextWorkload) -> None:
 def misplaced_marks(loaded: models.LoadedModel, ids: list[int]) -> list[Caveat]:
     """Returns caveats if the prompt has two begin-of-text tokens at its start, or an end-of-text token at its end.
 
-    Tokens of blanks around them are ignored. `ids`: the prompt's tokens.
+    Tokens whose text is blank are ignored. `ids`: the prompt's tokens.
     """
     tokenizer = loaded.tokenizer
     if tokenizer is None:
@@ -296,7 +298,7 @@ def _decode(tokenizer: PreTrainedTokenizerBase, ids: list[int], **options: bool)
 
 
 def as_text(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> Predictions:
-    """Returns the text of the tokens, and what each token adds to it: '' for a token that completes no character."""
+    """Returns the text of the tokens, and what each token adds to the text: '' if it completes no character."""
     pieces: list[str] = []
     # Each token is decoded after the last piece's tokens: alone, it would lose the space at its beginning.
     # `tokenizers.decoders.DecodeStream` does the same, but raises at bytes that are no UTF-8.
