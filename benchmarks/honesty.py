@@ -42,7 +42,7 @@ SAME = {0.004: 0.94, 0.3: 0.6}
 TRUTHS = (1.0, 1.43, 0.7, 1.05)
 SPEC = catalog.make_spec("shapes-vit")
 WAYS = 8
-"""Number of ways to run a model in a simulated search, besides eager."""
+"""How many ways to run a model, besides eager, a simulated search compares."""
 AFTER_A_SWITCH, AFTER_A_SLOW_SWITCH = (1.13, 1.04), (1.01,)
 """How many times longer the first calls take after a switch between eager and compiled. The second tuple is for calls
 of `timing.SLOW_SECONDS` or more."""
@@ -171,10 +171,10 @@ def count_outcomes(machine: Machine, seconds: float, runs: int) -> np.ndarray:
 
     - All runs: intervals that cover the true speed-up, wrong verdicts, and wrong verdicts on which of two runs is
       faster.
-    - Runs whose eager and compiled are equally fast: their number, and those called 'same'.
-    - Searches: their number, those whose intervals all cover the true speed-ups, and the sum of their shares of wrong
-      orders.
-    - Searches in which no way is faster than eager: their number, and those in which another way won.
+    - Runs whose eager and compiled are equally fast: all of them, and those called 'same'.
+    - Searches: all of them, and those whose intervals all cover the true speed-ups. Third: the sum of their shares of
+      wrong orders.
+    - Searches in which no way to run the model is faster than eager: all of them, and those that eager did not win.
     """
     counts, before = np.zeros(10), list[tuple[float, Speedup]]()
     for seed in range(runs):

@@ -1,4 +1,4 @@
-"""Keeps what `tools.gpu_evidence` has measured in a file (the book), and makes tables and a summary of it.
+"""Keeps the results of `tools.gpu_evidence` in a file, the book. Makes tables and a summary of these results.
 
     python3 -m tools.evidence_tables FOLDER      make this project's own tables from the book in FOLDER
 
@@ -159,7 +159,7 @@ def _cells_table(records: Sequence[dict[str, Any]]) -> str:
 
 
 def _text(book: Book) -> str:
-    """Returns a table of the text models as Markdown; '' without any.
+    """Returns a table of the text models as Markdown; '' if there are none.
 
     Its times are those of a token, of the first token and of the whole answer.
     """

@@ -58,7 +58,7 @@ class Tutor(torch.nn.Module):
         self.head = torch.nn.Linear(model.config.hidden_size, len(SHAPES) + 1)
 
     def forward(self, model: PreTrainedModel, batch: Batch) -> torch.Tensor:
-        """Returns the model's loss plus the head's. `batch["masks"]`, (n, size, size), shows each shape."""
+        """Returns the model's loss plus the head's. `batch["masks"]`: the true shapes, (n, size, size)."""
         images, masks = batch["pixel_values"], batch["masks"]
         outputs = model(pixel_values=images, labels=batch["labels"], output_hidden_states=True)
         tokens = outputs.hidden_states[-1][:, 1:]
@@ -234,8 +234,8 @@ def _pictures(
 def _ease(step: int, steps: int) -> float:
     """Returns the `ease` of a step: 1 (silhouettes) in the first twelfth of the training, 0 (pictures) from a third on.
 
-    A shape's outline does not depend on its colour. If models learn outlines first, they skip a long phase in which
-    they can tell shapes from the background, but not from each other.
+    A shape's outline does not depend on its colour. Models that learn outlines first skip a long phase. In that phase
+    they tell shapes from the background, but not from each other.
     """
     return min(1.0, max(0.0, (1 / 3 - step / steps) / (1 / 3 - 1 / 12)))
 
@@ -319,7 +319,7 @@ RECIPES = {
 
 
 def _orders(count: int, batch_size: int, seed: int) -> Iterator[np.ndarray]:
-    """Yields row numbers, one batch after another, without end. In one pass over the scenes, none is used twice."""
+    """Yields the row numbers of one batch after another, without end. One pass over the scenes uses no scene twice."""
     rng = np.random.default_rng(seed)
     while True:
         order = rng.permutation(count)

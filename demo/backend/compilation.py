@@ -32,7 +32,7 @@ STEPS = {
     "fx_codegen_and_compile": "inductor",
     "async_compile.wait": "backend compile",
 }
-"""Compile steps, as named in `CompileCost.parts`. The keys are events of torch's trace: each one begins a step."""
+"""{event of torch's trace: the compile step that begins with it}. The steps are named as in `CompileCost.parts`."""
 MAX_METRICS = 10_000
 """Number of compiles whose metrics torch keeps. Torch's default, 64, is too low for a model with many graph breaks."""
 

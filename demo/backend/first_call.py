@@ -28,7 +28,8 @@ TIMEOUT_SECONDS = 600.0
 def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | None) -> CompileCost:
     """Times the first compiled call in a new process.
 
-    - `package`: the file of an AOTInductor package to load; None: the call takes its code from the compile cache.
+    - `package`: the file of an AOTInductor package to load; None: the call loads its compiled code from the compile
+      cache.
     - `input_file`: the picture; None for a model that needs none.
     - Raises RuntimeError if the process fails or does not find its graphs in the cache, and TimeoutExpired after
       `TIMEOUT_SECONDS`.

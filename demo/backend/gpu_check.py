@@ -1,7 +1,7 @@
 """`doctor --gpu`: checks in three ways, without a download, that this program measures correctly on a GPU.
 
-Each check returns a sentence about a problem; '' if there is none. Whole models are checked in `tests/gpu`. On an
-NVIDIA H200 (torch 2.11, driver 580) all three checks passed, in 28 s.
+Each check returns a sentence about a problem; '' if there is none. `tests/gpu` checks whole models. On an NVIDIA H200
+(torch 2.11, driver 580) all three checks passed, in 28 s.
 """
 
 import statistics

@@ -20,7 +20,8 @@ def end_with_parent(folder: str) -> None:
     """Forks a watcher that, when this process's parent ends, kills this process's group and removes `folder`.
 
     - Call it before a thread starts, because it forks.
-    - The watcher is a process: a thread cannot run while a library holds the interpreter's lock, nor after a crash.
+    - The watcher is a process, because a thread would stop while a library holds the interpreter's lock, and in a
+      crash.
     - The watcher closes inherited files except standard input. Otherwise readers of inherited pipes would wait for the
       watcher's end.
     - On Linux the group asks the kernel for SIGKILL when a pipe of the watcher closes (F_SETOWN, F_SETSIG). So killing

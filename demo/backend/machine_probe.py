@@ -74,7 +74,8 @@ def seconds_since_start() -> float | None:
 def usable() -> bool:
     """Returns whether torch sees a GPU and was built with code that this GPU can run.
 
-    - Code for compute capability 8.0 also runs on 8.6, but not on 9.0. PTX (portable code) runs on all later ones.
+    - Code for compute capability 8.0 also runs on 8.6, but not on 9.0. PTX (portable code) for 8.0 runs on all later
+      GPUs.
     - If the capability of the GPU or of the build is unknown, only `torch.cuda.is_available` decides.
     """
     gpu, built = first_gpu(), re.findall(r"(sm|compute)_(\d+)", " ".join(torch.cuda.get_arch_list()))

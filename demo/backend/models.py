@@ -34,7 +34,8 @@ UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token"
 COMPUTED = ("position_ids", "inv_freq", "masked_bias", "num_batches_tracked", "relative_position_index", "attn.bias")
 """Ends of the names of tensors that old checkpoint files store, and that transformers' models now compute."""
 TEXT_MODELS = ("owlvit", "owlv2")
-"""Model types of zero-shot detectors that take a list of texts. Other types take one joined text, and are refused."""
+"""Model types of zero-shot detectors that take a list of texts. Other types take all queries joined in one text, and
+are refused."""
 NO_CONFIG, SAVE = "holds no config.json", "Give one written by save_pretrained."
 MAX_LABEL = 200
 """Most characters of a label. Longer labels are cut."""

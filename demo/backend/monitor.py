@@ -1,8 +1,8 @@
 """Samples the state of the machine during the timing, between timed calls and never during one.
 
 - On a CPU: the cores that other processes leave free (Linux, see `demo.core.cores`); None without /proc.
-- On an NVIDIA GPU: its clock, throttle reasons and other processes, by NVML (`nvidia-ml-py`); None without NVML. Also
-  how long the main thread, which launches the kernels, was kept from running (Linux).
+- On an NVIDIA GPU: its clock, throttle reasons and other processes, by NVML (`nvidia-ml-py`); None without NVML. On
+  Linux also how long the main thread was kept from running: it launches the kernels.
 - Not covered: how much memory bandwidth and cache other processes use.
 """
 

@@ -20,7 +20,7 @@ from . import models, timing
 from .workload import Batch, Workload, on_device
 
 CLIP_START, CLIP_END, CLIP_LENGTH = 49406, 49407, 16
-"""CLIP's tokens for the start and the end of a text, and the length of a padded query in tokens."""
+"""CLIP's token ids for the start and the end of a text, and the number of tokens to which a query is padded."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def back_to_back(
 def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | None = None) -> Peak:
     """Returns the peak bytes (in use, reserved) during one call of `call`. None for a value that is not known.
 
-    - On a CPU: the peak resident set of the whole process (Linux), and None for reserved.
+    - On a CPU: the peak resident set of the whole process (Linux). Reserved bytes are None.
     - On CUDA: the memory of torch's native allocator. The whole memory pool of a CUDA graph counts as in use, because a
       replay allocates nothing.
     - `besides`: a model whose weights are subtracted; None for no model. For a package, which has weights of its own,
@@ -290,7 +290,7 @@ def float32_advantage(dtype: torch.dtype) -> float:
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype, side: int | None = None) -> float:
-    """Returns operations per second in a product of square matrices, with the TF32 setting in force.
+    """Returns operations per second in a product of square matrices, with torch's present TF32 setting.
 
     `side`: rows of a matrix; None: enough to keep the device busy.
     """

@@ -20,8 +20,8 @@ NUMBERS = (bool, int, float, str, type(None))
 DEPTH = 4
 """How deep the attributes of modules are searched for state: 'cache', 'cache.layers', 'cache.layers.0'."""
 NO_STATE = (torch.nn.Module, torch.Tensor, np.ndarray, type, ModuleType)
-"""Types of objects whose attributes are not searched. Submodules are searched elsewhere, tensors and arrays have no
-attributes of interest, and classes and Python modules are shared by all models."""
+"""Types of objects whose attributes are not searched. Submodules have their turn in `slots_of`. Tensors and arrays have
+no attributes of interest. Classes and Python modules are shared by all models."""
 Elements = dict[object, object] | Sequence[object]
 Layout = tuple[torch.Size, tuple[int, ...], int | torch.SymInt]
 """Size, stride and offset of a tensor in its storage."""

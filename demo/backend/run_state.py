@@ -69,7 +69,7 @@ class RunState:
         self.result = replace(self.result, **fields)
 
     def set_part_fields(self, part: str, **fields: Any) -> None:
-        """Sets fields of the result's part `part`, such as "environment". Does nothing if the result lacks it."""
+        """Sets fields of the result's part `part`, such as "environment". Does nothing if that part is None."""
         if (value := getattr(self.result, part)) is not None:
             self.set_fields(**{part: replace(value, **fields)})
 

@@ -105,7 +105,7 @@ class Plan:
     """Least seconds of eager calls, and of compiled calls, before a narrow interval may end the timing."""
     max_seconds: float = 3.5
     """Stop after this long, unless blocks or calls are too few, or the verdict would be 'unsure'. The verdict is
-    computed only once for this. Waiting for the first sure verdict would make it wrong more often.
+    computed once, at this time. Waiting for the first sure verdict would make it wrong more often.
     """
     longest_seconds: float = 7.0
     """Stop after this long in any case, once there are two blocks."""

@@ -44,7 +44,7 @@ def iou(one: Box, other: Box) -> float:
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
     """Returns the share of boxes that eager and compiled have in common, 'matched_boxes', from 0 to 1; 1 without boxes.
 
-    If any box matches, also returns the lowest 'box_iou' and the largest 'score_difference' of all matched pairs.
+    If any box matches, also returns 'box_iou', the lowest of all matched pairs, and 'score_difference', the largest.
     """
     ours, theirs = eager.boxes or (), compiled.boxes or ()
     pairs = [(ours[i], theirs[j]) for i, j in match(ours, theirs, SAME_IOU)]

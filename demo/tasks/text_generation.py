@@ -7,7 +7,8 @@ from ..core.outputs import Predictions
 from .task import Settings, Task
 
 SAME_TOKENS = 8
-"""Two texts agree if their first 8 tokens are equal. One rounding in float16 may change all that follows."""
+"""Two texts agree if their first 8 tokens are equal. Later tokens may differ: one rounding in float16 can change all
+tokens that follow."""
 
 
 def same_tokens(first: Sequence[int], second: Sequence[int]) -> int:

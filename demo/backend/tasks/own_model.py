@@ -1,7 +1,7 @@
 """A user's own model: a function in a Python file returns `(module, inputs)`.
 
 Covered: any `torch.nn.Module` whose inputs are tensors, or tuples, lists and dicts of tensors. Not covered: a `forward`
-with inputs by position only.
+whose inputs can only be passed by position.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ FIX = "Fix it, and run it again."
 RETURN_BY_NAME = "Return them as a dict by name, which its ** passes on."
 ADD_NAMES = "Give forward a named parameter for each input: forward(self, x)."
 UNREADABLE = (pickle.UnpicklingError, SafetensorError, ValueError, EOFError, RuntimeError)
-"""Errors of loaders that were given a Git LFS pointer in place of weights or JSON."""
+"""Errors that loaders of weights or JSON raise if the file is only a Git LFS pointer."""
 FROM_MEMORY = "the measured model"
 """Name, in error messages, of a module that a program passed to `measure`. A file's is named 'build() of model.py'."""
 EXPECTED = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"

@@ -2,8 +2,8 @@
 
 A timed call is one greedy decoding step. The prefill, the call that reads the prompt, is timed separately. Not covered:
 padding, sampling, an end-of-text token, a sliding window shorter than prompt and answer, and models that keep other
-state than keys and values. With longrope scaling, the verdict "differ" may be wrong for an answer beyond the original
-length.
+state than keys and values. With longrope scaling, the verdict "differ" may be wrong if the answer exceeds the model's
+original context length.
 """
 
 import functools
@@ -277,7 +277,7 @@ def _check_cache(workload: TextWorkload) -> None:
 def misplaced_marks(loaded: models.LoadedModel, ids: list[int]) -> list[Caveat]:
     """Returns caveats if the prompt has two begin-of-text tokens at its start, or an end-of-text token at its end.
 
-    Tokens whose text is blank are ignored. `ids`: the prompt's tokens.
+    Tokens whose text is only blanks are ignored. `ids`: the prompt's tokens.
     """
     tokenizer = loaded.tokenizer
     if tokenizer is None:
