@@ -9,8 +9,8 @@
 - All is done in one process, because the times of two processes differ by more. On the machine of the results, a median
   changed by up to a fifth with the place of the weights in memory.
 
-Models: the bundled checkpoints, and three larger ones from the Hub, with random weights. Aim: a ratio of 0.98 to 1.02,
-as the median of 9 rounds.
+Models: the bundled checkpoints, and three larger ones with random weights. Aim: a ratio of 0.98 to 1.02, as
+the median of 9 rounds.
 """
 
 import io

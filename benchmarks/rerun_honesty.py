@@ -110,7 +110,7 @@ def intervals(processes: Sequence[stats.Interval], spread: float) -> Iterator[tu
 
 
 def trials(machine: Machine, spread: float, count: int) -> Iterator[tuple[float, list[stats.Interval]]]:
-    """Yields for each trial the true speed-up, and the interval of each simulated process within itself.
+    """Yields for each trial the true speed-up, and the interval of each simulated process from its own calls alone.
 
     The last process is the rerun. `spread`: the standard deviation of the logarithm of the processes' speed-ups.
     `count`: the number of trials.

@@ -5,14 +5,17 @@
 2. The bundled checkpoints also run 5 times by the loop of the Transformers guide (protocol "as published"). For
    full-size checkpoints its 600 calls would take hours.
 3. Models, protocols and conditions take turns, so that a drift of the machine affects all. The compile cache is warm.
-4. Each condition and protocol has a history of its own, which is empty at first. As for a visitor, the first interval
-   uses the assumed spread, and later intervals use the history so far.
+4. The runs of each condition and protocol are stored in a history of their own, which is empty at first. As on a user's
+   machine, the first interval uses the assumed spread, and later ones the spread of the runs so far.
 
-Two figures of each run are reported: the share of the other runs whose speed-up lies in its interval (capture), and
-whether its interval contains the mean of all reruns. For a true 95 % interval the capture is 0.83, because the other
-runs are noisy, too. Aims, over the five checkpoints in each condition: capture 0.75 to 0.92, the mean inside 0.90 to
-0.99, and no checkpoint called both faster and slower. With 15 runs the share of a single checkpoint is known to +-0.1
-only, so it has no aim.
+Two figures of a run are reported:
+
+- Capture: the share of the other runs whose speed-up lies in the run's interval. For a true 95 % interval it is 0.83,
+  not 0.95, because the other runs are noisy, too. Aim: 0.75 to 0.92.
+- Whether the interval contains the mean of all reruns. Aim: in 0.90 to 0.99 of the runs.
+
+The aims are for the five checkpoints together, in each condition. With 15 runs, the share of a single checkpoint is
+known to +-0.1 only, so it has no aim. A third aim: no checkpoint is called both faster and slower.
 
 `--keep FILE` stores every run at once, as a line of JSON. If the benchmark is started again with the file, it continues
 after the stored runs, and judges them by the present statistics. The table is written when all runs are there.

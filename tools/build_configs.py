@@ -14,10 +14,13 @@ repositories (whole files for ConvNeXT, DeepLab, MaskFormer's model and Gemma; o
 others). Gemma's file is quoted in `library/lumina_util.py` of kohya-ss/sd-scripts. It says `gelu`, which transformers
 replaces by `gelu_pytorch_tanh`, with which the model was trained. The model built from it has 2,506,172,416 parameters,
 as many as the published weights. Label names are those of `huggingface/label-files`, without trailing blanks;
-MaskFormer was published with detectron2's names for ADE20K. Not covered: `label2id` (its inverse is ambiguous for
-ImageNet, and inference does not need it), tokenizers (for random weights the backend makes token ids itself), and
-BeiT's 21 841 names: its JSON has `num_labels`, from which transformers makes LABEL_0, LABEL_1, ... when it reads the
-file.
+MaskFormer was published with detectron2's names for ADE20K.
+
+Not covered:
+
+- `label2id`: two classes of ImageNet have the name 'crane', and inference does not need it.
+- Tokenizers: for random weights the backend makes token ids itself.
+- BeiT's 21 841 label names: its JSON has `num_labels`, from which transformers makes LABEL_0, LABEL_1, ...
 
 Repeatable: the same transformers writes the same bytes. `tests/core/test_catalog.py` compares them.
 """
@@ -39,7 +42,7 @@ HALF = [0.5, 0.5, 0.5]
 BILINEAR, BICUBIC = 2, 3
 
 DERIVED = ("stage_names", "out_indices", "num_layers", "label2id", "transformers_version", "_name_or_path")
-"""What a config class works out by itself, or what would change with the version of transformers."""
+"""Entries that are not written: a config class works them out by itself, or they change with transformers' version."""
 
 
 def main() -> None:
@@ -348,10 +351,9 @@ def _config_values(config: Any, architecture: str) -> dict[str, Any]:
 
 
 def _own(values: Mapping[str, Any], general: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the entries of a config without those that every transformers config has with the same value.
+    """Returns the entries of a config, without those in `DERIVED` and those with the same value in `general`.
 
-    `general`: the entries of a plain PreTrainedConfig. Entries that the library derives itself (`DERIVED`) are left
-    out, too.
+    `general`: the entries of a plain PreTrainedConfig.
     """
     own: dict[str, Any] = {}
     for key, value in values.items():

@@ -211,7 +211,7 @@ def gpu_problem() -> str:
 def look_at_machine(device: str) -> dict[str, Any]:
     """Returns the machine's facts, with the rates of a roofline in float32: operations and copied bytes per second.
 
-    If they cannot be measured, the facts have the reason as 'problem'.
+    If the child process that finds them fails, returns only the time and, as 'problem', the reason.
     """
     place = f"torch.device({device!r})"
     rates = f"profiling.matrix_rate({place}, torch.float32), profiling.copy_rate({place})"
@@ -336,7 +336,7 @@ def _end_after(seconds: float) -> None:
 
 
 def _measure(groups: Sequence[Group], book: Book, folder: Path, left: Callable[[], float]) -> Iterator[dict[str, Any]]:
-    """Measures the groups whose runs are not all in `book`, a file. Yields each record once it is in the file.
+    """Measures the groups that have a run without a record in `book`. Yields each new record after it was stored there.
 
     `left`: returns how many seconds the program has left. Raises TimeUp if they are too few for the next groups.
     """

@@ -170,7 +170,7 @@ def input_picture(picture: str | None, specs: Sequence[RunSpec]) -> Path:
 def read_text(file: str, what: str) -> str:
     """Returns the text of a file in UTF-8, or in UTF-16 (as PowerShell writes it), without a byte order mark.
 
-    Raises BadInput if the file cannot be read. `what`: its name in the message, such as 'grid'.
+    Raises BadInput if the file cannot be read. `what`: the word for the file in the message, such as 'grid'.
     """
     try:
         data = Path(file).read_bytes()

@@ -84,9 +84,9 @@ def _requirements(hardware: str) -> str:
 
 
 def _torch_words(hardware: str | None) -> str:
-    """Returns, indented, the lines of requirements.txt that install torch on this `hardware` of a Space.
+    """Returns, as indented text, the lines of requirements.txt that install torch on a Space with this `hardware`.
 
-    If `hardware` is None, the text says on which hardware the default lines must be replaced, and by which lines.
+    If `hardware` is None, the text names the GPUs whose drivers may be too old, and the lines for these.
     """
     lines = [line for line in _requirements(hardware or "t4").splitlines() if line.startswith(("torch==", "--extra"))]
     older = ", ".join(name for name in TORCH if TORCH[name] == FOR_CUDA_12)

@@ -155,8 +155,8 @@ def _share(history: History, report: Report, file: Path, calls: int | None) -> N
 def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: threading.Event) -> RunResult:
     """Runs the spec, shows progress on standard error and returns the result.
 
-    Once `stop` is set, the run is cancelled, and a line says what was measured. If the run had several processes
-    (--repeats) and one of them ended before, the result of that process is returned.
+    If `stop` is set, the run is cancelled, and a line says what was measured. If an earlier process of a run with
+    --repeats has ended by then, returns the result of that process.
     """
     from ..runs.runner import Runner
 

@@ -63,7 +63,7 @@ class Annotation(NamedTuple):
 def annotate(
     preview: Image.Image, info: ImageInfo, predictions: Mapping[str, Predictions], variant: VariantName
 ) -> Annotation:
-    """Marks on `preview` the boxes or segments that `variant` predicted, by falling score or area.
+    """Marks on `preview` what `variant` predicted: the box with the highest score or the largest segment first.
 
     The predicted boxes are in pixels of the picture that the model got, whose size is in `info`. `predictions` has both
     variants, so that a label gets the same colour for both. Raises ValueError for a mask that cannot be read.

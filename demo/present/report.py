@@ -137,7 +137,7 @@ class Report:
 
     @cached_property
     def disturbed(self) -> bool:
-        """Whether other programs took cores while the calls behind the stated speed-up were timed."""
+        """Whether other programs took cores during the timing from which the stated speed-up comes."""
         return self.result.speedup is not None and self.result.speedup.pooled.taken
 
     @cached_property

@@ -15,9 +15,9 @@ HEADLINES: dict[str, tuple[str, str, str]] = {
 }
 """The headline of a run in three texts, by `_headline_key`; the page shows the second one large."""
 WIDE = 0.1
-"""An 'unsure' verdict reads 'No clear difference' if the interval's half-width is at most this, else 'Too noisy'."""
+"""An 'unsure' verdict reads 'No clear difference' if its interval is ±10 % or narrower, otherwise 'Too noisy'."""
 RANGE = 0.3
-"""If an interval's relative half-width is larger, ±30 %, only the range is stated: '1.2 to 13× faster'."""
+"""If an interval is wider than ±30 %, only the interval is stated, without the ratio: '1.2 to 13× faster'."""
 
 
 def _headline_key(speedup: Speedup) -> str:

@@ -4,7 +4,7 @@
 - As a strip of colours along an axis of calls: its colour at a number of calls names the fastest way to run the model.
 - As a slider: HTML that whole_work.js updates, in the page and in the file that a user sends to others.
 
-A strip and a sentence claim no more than the measurement: if the intervals do not decide, they say "cannot be told".
+If the intervals do not tell which way is the fastest, the sentence and the strip say "cannot be told".
 """
 
 import json

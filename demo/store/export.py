@@ -84,7 +84,7 @@ COLUMN_TYPES = {name: kind for name, (kind, _) in EXPORTED.items()}
 
 
 def check_place(path: Path, what: str) -> None:
-    """Raises BadInput if no file can be written at `path`. `what`: its name in the message, such as 'report'."""
+    """Raises BadInput if no file can be written at `path`. `what`: the message's word for it, such as 'report'."""
     folder = os.path.dirname(os.path.realpath(path))
     if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
         why = "it is a folder, or its own folder does not exist or allows no writing"

@@ -45,7 +45,7 @@ class StoredRun:
 
 
 def compiled_spec(spec: RunSpec) -> RunSpec:
-    """Returns the spec with default options for the timing. The specs of runs that compile alike become equal."""
+    """Returns the spec with all timing options at their default, so that runs that compile alike have equal specs."""
     defaults: OptionValues = {name: option.default for name, option in OPTIONS.items() if option.timing}
     return dataclasses.replace(spec, **defaults)
 
