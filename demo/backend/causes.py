@@ -190,6 +190,9 @@ def of_checkpoint(checkpoint: str, damaged: bool) -> tuple[str, str] | None:
     if catalog.is_folder(checkpoint):
         files = (file for level in LEVELS for file in folder.glob(level) if file.is_file())
         names = sorted(str(file.relative_to(folder)) for file in files)
+        for link in sorted(folder.glob("*")):
+            if link.is_symlink() and not link.exists():
+                return f"has a link {fmt.printable(link.name)[:100]} to a file that is not there", "Download it again."
         for name in names:
             if re.fullmatch(READ, name) and (fault := of_file(folder / name, damaged)):
                 return f"has a file {fmt.printable(name)[:100]} that {fault[0]}", fault[1]
@@ -228,8 +231,12 @@ def of_file(file: Path, damaged: bool = True) -> tuple[str, str] | None:
         if file.stat().st_size == 0:
             return "is empty", "Download or write it again."
         with file.open("rb") as opened:
-            if re.match(rb"\s*<(!doctype|html)\b", opened.read(200), re.IGNORECASE):
-                return "is a web page", "Download the file itself: on the Hub, its address has 'resolve', not 'blob'."
+            start = opened.read(200)
+        if re.match(rb"\s*<(!doctype|html)\b", start, re.IGNORECASE):
+            return "is a web page", "Download the file itself: on the Hub, its address has 'resolve', not 'blob'."
+        # Its first eight bytes would be a length, and as letters they are one beyond any memory.
+        if file.suffix == ".safetensors" and re.match(rb"[ -~\s]{8}", start):
+            return f"is a text: {fmt.printable(start[:40].decode(errors='replace'))}", "Download the file itself."
         if damaged and file.suffix == ".json" and file.stat().st_size < MAX_JSON_BYTES:
             try:
                 json.loads(file.read_bytes().decode())
@@ -278,6 +285,8 @@ def of_files(names: Collection[str], read: Callable[[str], bytes]) -> tuple[str,
         return (what, "Download that file, too.") if lacking else None
     if KEPT_NAMES[0] in names:
         return None
+    if begun := sorted(name for name in names if name.endswith((".incomplete", ".part", ".crdownload"))):
+        return f"has a download that did not end, {begun[0]}", "Download it again."
     safe = sorted(name for name in names if name.endswith(".safetensors") and "/" not in name)
     others = sorted(name for name in names if Path(name).suffix[1:] in OTHER_WEIGHTS)
     if safe and "config.json" in names:

@@ -266,6 +266,8 @@ def _config(source: Source) -> PreTrainedConfig:
         if amount > limit:
             what = f"{fmt.printable(name)[:MAX_LABEL]} is {fmt.shorten(f'{amount:,}', 40)}, the limit is {limit:,}"
             raise BadInput(f"{short_name(source.name)} has a config that asks for a gigantic model: {what}; {OTHER}.")
+    if not isinstance(entries.get("id2label") or {}, dict):
+        raise ValueError("its config's id2label is no dict from numbers to labels")
     # transformers would read the file that this entry names whatever `use_safetensors` says, a pickle too.
     entries.pop("transformers_weights", None)
     config = kind.from_dict(_without_nulls(kind, entries))

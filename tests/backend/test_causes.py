@@ -134,6 +134,7 @@ INDEX = {"model.safetensors.index.json": b'{"weight_map": {"a": "model-1.safeten
         ("gemma-q4.gguf", "weights as GGUF (gemma-q4.gguf)", "save_pretrained"),
         ("config.json onnx/model.onnx", "weights as ONNX", "save_pretrained"),
         ("config.json tf_model.h5", "weights as TensorFlow", "save_pretrained"),
+        ("config.json model.safetensors.incomplete", "a download that did not end", "Download it again"),
         ("config.json flax_model.msgpack", "weights as Flax", "save_pretrained"),
         ("config.json model.fp16.safetensors", "weights as model.fp16.safetensors", "Rename it to model.safetensors"),
         ("config.json model-00001-of-00002.safetensors", "model-00001-of-00002.safetensors", "Download model.saf"),
@@ -157,6 +158,7 @@ def test_files_that_are_no_checkpoint_are_told_apart(names: str, says: str | Non
         ("config.json", POINTER.encode(), "is a Git LFS pointer"),
         ("config.json", b"", "is empty"),
         ("model.safetensors", b"\n<!DOCTYPE html><html>", "is a web page"),
+        ("model.safetensors", b'{"error":"Repository not found"}', 'is a text: {"error":"Repository'),
         ("config.json", b"\xef\xbb\xbf{}", "is not in plain UTF-8"),
         ("config.json", "{}".encode("utf-16"), "is not in plain UTF-8"),
         ("config.json", b"{,}", "is no JSON (Expecting property name"),
@@ -168,3 +170,10 @@ def test_a_file_that_is_not_what_its_name_says_is_named(name: str, data: bytes, 
     (tmp_path / name).write_bytes(data)
     cause = causes.of_checkpoint(str(tmp_path), damaged=True)
     assert cause is None if says is None else cause[0].startswith(f"has a file {name} that {says}")
+
+
+def test_a_link_to_a_file_that_is_gone_is_named(tmp_path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").symlink_to("../../blobs/4d7a")
+    cause = causes.of_checkpoint(str(tmp_path), damaged=False)
+    assert cause == ("has a link model.safetensors to a file that is not there", "Download it again.")

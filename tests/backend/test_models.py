@@ -189,6 +189,7 @@ OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
     ("name", "entries", "says"),
     [
         (MODEL, {"hidden_act": ["gelu"]}, "expected str, got list .* Choose another checkpoint."),
+        (MODEL, {"id2label": ["one", "two"]}, "id2label is no dict from numbers to labels. Choose another"),
         (MODEL, OTHER_LABELS, "its weights have other shapes than its config says"),
         (MODEL, {"architectures": ["ViTModel"]}, "is a ViTModel, which does not do image classification here"),
         (MODEL, {"model_type": "x"}, "its config's model_type, 'x'. Choose"),
