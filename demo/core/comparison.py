@@ -103,7 +103,7 @@ class ProcessFigure:
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """What one process measured. A speed-up is pooled over the processes of runs with the same settings."""
+    """The figures of one process. A speed-up is pooled over the processes of runs with the same settings."""
 
     id: str
     figures: dict[str, ProcessFigure]

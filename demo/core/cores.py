@@ -152,9 +152,10 @@ def free_cores(
 ) -> int | None:
     """Returns how many whole cores other programs leave free, at least 1; None if not known, or if `since` is None.
 
-    The first measurement is from the reading `since` until now. If it finds fewer than `wanted` free cores (None: all
-    that this process may use), up to `looks` short measurements follow. `on_wait` is called before each of these. The
-    largest number of free cores is returned, so a short burst of another program is ignored.
+    - `since`: the start of the first measurement, which ends now.
+    - `wanted`: how many free cores are enough. None: all that this process may use.
+    - `looks`: how many short measurements may follow while too few cores are free. `on_wait` is called before each.
+    - The largest number of free cores is returned, so a short burst of another program is ignored.
     """
     free = whole_cores_left(since, sample())
     for _ in range(looks):
@@ -181,7 +182,7 @@ def crowd() -> Crowd:
     """Returns how other programs load the cores now. Takes 0.06 s.
 
     It counts the processes of other programs that are ready to run, and assumes that one process of this program shares
-    the cores with them. Returns `Crowd()`, which stands for no load, without /proc or if a CPU quota is low.
+    the cores with them. Without /proc, or if a CPU quota is low, it returns `Crowd()`: no load.
     """
     before, ready, began = sample(), list[int](), time.monotonic()
     for _ in range(CROWD_LOOKS):

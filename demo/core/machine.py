@@ -59,7 +59,7 @@ class Environment(Machine):
 
 @dataclass(frozen=True, kw_only=True)
 class HostInfo(Machine):
-    """What is known about a machine before a run, found out without using the machine's GPU."""
+    """Facts about a machine that are found before a run, without using the machine's GPU."""
 
     modes: tuple[str, ...]
     gpu: str | None

@@ -37,7 +37,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Profile:
-    """What torch.profiler counted in additional calls, which are not timed because profiling slows them."""
+    """Counts of torch.profiler in additional calls. These calls are not timed, because profiling slows them."""
 
     kernels: float
     """Launches in one call of the model: kernels on a GPU, operators that call no other operator on a CPU.
@@ -269,7 +269,7 @@ class Compilation:
     """Cost of a first call that finds all code in the compile cache. For AOTInductor: that loads the package. None if
     not known."""
     partly: bool = False
-    """Whether this run's first call found some kernels in the cache, but not all: it is neither cold nor warm."""
+    """Whether this run's first call found some kernels in the cache, but not all. The call is neither cold nor warm."""
     recompiles: tuple[GraphBreak, ...] = ()
     fallbacks: tuple[GraphBreak, ...] = ()
     """Functions that dynamo left to eager, and why."""

@@ -50,7 +50,7 @@ class Progress:
     speedup: Interval | None = None
     """Time of an eager call divided by that of a compiled call, from the calls so far; None while they are too few."""
     exceeded_seconds: float | None = None
-    """If the compile or the whole run takes longer than was estimated, the estimate in seconds; else None."""
+    """The estimate, in seconds, that the compile or the whole run has exceeded; None if neither has."""
     repeat: int = 1
     repeats: int = 1
     """Number of fresh processes that the run asked for; `repeat` is the number of the current one, from 1."""

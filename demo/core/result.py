@@ -214,7 +214,7 @@ class RunResult:
 
     @property
     def outputs_unknown(self) -> bool:
-        """Whether it is not known if compiled's outputs are right: there was no comparison, or it could not tell."""
+        """Whether it is not known if compiled's outputs are right: no comparison, or an undecided one."""
         return self.parity is None or self.parity.unknown
 
     @property
