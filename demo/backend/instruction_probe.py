@@ -1,4 +1,4 @@
-"""Inductor's instruction probe: before its first compile for a CPU, small programs find out its vector instructions.
+"""Inductor's instruction probe: before the first compile for a CPU, small programs find out its vector instructions.
 
 - Building the programs takes seconds, once for each machine and compile cache. Later processes only load them.
 - `build` builds the programs before any run and times the compiler. A file in the cache stores both times.

@@ -168,7 +168,7 @@ class Nvml:
     """Asks NVML about a GPU, or about an instance of a GPU in MIG mode.
 
     The GPU is found by its UUID, because CUDA and NVML number GPUs in different orders. For an instance NVML knows the
-    processes, but neither clock nor energy: these belong to the whole GPU.
+    processes, but neither clock nor energy, which only the whole GPU has.
     """
 
     def __init__(self, nvml: ModuleType, handle: object) -> None:

@@ -1,7 +1,7 @@
 """Gives each call of a model what the first one got: inputs, and the tensors, arrays and lists that its modules keep.
 
-Not covered: state outside of modules and inputs, and what sets and callables hold. Python numbers are restored only if
-a call also changes something else.
+Not covered: state outside of modules and inputs, and what sets, callables and objects without Python attributes hold.
+Python numbers are restored only if a call also changes something else.
 """
 
 from collections import deque
