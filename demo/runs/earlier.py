@@ -81,7 +81,7 @@ def with_answer_without_breaks(result: RunResult, history: History) -> RunResult
 def kept_threads(spec: RunSpec, machine: HostInfo, stored: Iterable[RunResult]) -> tuple[int, ...]:
     """Returns the numbers of threads for which the compile cache should have the code of `spec`.
 
-    These are the numbers with which `stored` runs filled the cache. Returns () if runs of this spec do not use it.
+    These are the numbers with which `stored` runs filled the cache. Returns () if `spec` uses no cache.
     """
     here = [run for run in stored if run.environment is not None and run.environment.torch == machine.torch]
     alike = [run for run in here if compiled_spec(run.spec) == compiled_spec(spec) and run.compilation is not None]

@@ -1,14 +1,14 @@
 """Forecasts how long a run or a sweep will take, and whether a run will not fit in memory.
 
 1. With earlier runs of the same settings on this machine, the forecast adds the times of their parts, such as loading.
-   The first call is one with the compile cache as it is now, empty or filled.
+   The first calls are those that found the compile cache as it is now, empty or filled.
 2. With earlier runs of the same model only, it adds the times of their parts, with a first call from an empty compile
    cache.
 3. Otherwise it is a guess from the speed of this machine's compiler, the model's amount of code, and its size.
 
-All parts but the timing, whose duration is fixed, take longer while other programs use the cores (`cores.crowd`). A run
-on a CPU then waits for cores, and may have to compile for fewer threads. Not covered: the download of weights, and a
-compile cache that was emptied after the last run.
+The timing has a fixed duration. All other parts take longer while other programs use the cores (`cores.crowd`): a run
+on a CPU waits for cores, and may have to compile for fewer threads. Not covered: the download of weights, and a compile
+cache that was emptied after the last run.
 """
 
 import dataclasses
@@ -168,9 +168,11 @@ def _same_code(one: RunSpec, other: RunSpec) -> bool:
 def _parts_of(spec: RunSpec, runs: Sequence[RunResult]) -> _Parts:
     """Returns the median seconds of each part of a process, such as the first call, over earlier `runs`.
 
-    Only runs count that began with such a compile cache as a run of `spec` will find, empty or filled. If there are
-    none, all runs count, but their first calls with such a cache are taken, even those of a second process. If the
-    cache will be empty, the time of a second process is then added: it times a first call with a filled cache.
+    - Only those runs count that found the compile cache (empty or filled) as a run of `spec` will find it.
+    - If there are none, all runs count. Their first calls with this state of the cache are taken, even if a second
+      process of the run made them.
+    - In this case, if the cache will be empty, the time of a second process is added. It makes a first call with a
+      filled cache.
     """
     costs = [run.compilation for run in runs if run.compilation is not None]
     kept = spec.cached and spec.cache == "keep" and any(cost.warm is not None for cost in costs)  # they filled it

@@ -81,8 +81,8 @@ class OngoingRun:
         """Returns the latest progress, with its times as of `elapsed`, in seconds since the process began.
 
         `new` becomes the latest progress, unless it is None or a provisional result is known. The remaining time counts
-        down from the one that the process sent or, if it sent none, from the forecast `expected`. When it would be 0 or
-        less, it is None.
+        down from the one that the process sent or, if it sent none, from the forecast `expected`. It is None
+        once it has reached 0, or once an estimate is exceeded.
         """
         if new is not None and not isinstance(self.progress, Provisional):
             self.progress, self.progress_at = new, elapsed

@@ -30,8 +30,8 @@ class Repeats:
         - `count`: how many processes the run has in total, including those in `earlier`, which have ended. At least one
           more process runs.
         - `runs_after`: how many other runs follow.
-        - `threads`: the most threads of torch in a process, which uses fewer if other programs use cores. None: the
-          first process decides, and each later process uses exactly as many.
+        - `threads`: the most threads of torch in a process. If other programs use cores, it uses fewer. None: the first
+          process decides, and each later process uses as many as the first.
         """
         self.earlier = earlier
         self.number = self._first = len(earlier) + 1

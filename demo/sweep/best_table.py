@@ -254,7 +254,7 @@ def _process_figures(result: RunResult) -> list[ProcessFigure]:
 def first_answers(result: RunResult, imports: float) -> dict[str, dict[str, float]]:
     """Returns how many seconds each part of the time to a run's first output took, such as 'load'; {} if not known.
 
-    The dict is that of `WayResult.first_answers`. `imports`: becomes the seconds of the part 'import'.
+    The keys are those of `WayResult.first_answers`. `imports`: becomes the seconds of the part 'import'.
     """
     start, compilation = result.start_up, result.compilation
     if start is None or compilation is None:
@@ -309,10 +309,10 @@ def _sure(row: WayResult) -> float:
 
 
 def _nearly_surest(first: Sequence[WayResult]) -> list[WayResult]:
-    """Returns the rows of `first` whose speed-up is surely about as high as the best: `first` has the rows of rank 1.
+    """Returns the ways in `first`, the rows of rank 1, whose speed-up is surely about as high as the best one.
 
-    The lower ends of the speed-ups' intervals are compared. The returned ones are at least the highest divided by
-    `CLOSE_RATIO`.
+    The lower ends of the speed-ups' intervals are compared. Each returned way has at least the highest of them, divided
+    by `CLOSE_RATIO`.
     """
     highest = max(map(_sure, first))
     return [row for row in first if _sure(row) >= highest / CLOSE_RATIO]

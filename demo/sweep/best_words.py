@@ -21,8 +21,8 @@ WAY_COLUMNS = {
 }
 """Titles by column. A first answer is the time from a process's start to its first output.
 
-"Eager → this way" has two latencies of one run. If the way's options change eager, too, only its own latency is
-given."""
+"Eager → this way" has two latencies of one run. For a way that changes eager, too, only the latency of
+the way is given."""
 FIRST_ANSWER_PARTS = {
     "import": "import",
     "load": "weights and inputs",

@@ -101,7 +101,7 @@ def _answer(result: RunResult, whole: bool, calls: int | None) -> dict[str, obje
     """Returns the answer of a call. By default it is a flat row, as in an export.
 
     If `whole`, the answer is the complete result as JSON, and "summary" is the verdict in one line. `calls`: how many
-    calls a process makes before it restarts. With it, "whole_work" says what compiling saves over so many calls.
+    calls a process makes before it restarts. With it, "whole_work" says what compiling saves over these calls.
     """
     answer = {"summary": Report(result).summary} | to_json(result) if whole else export.row(result)
     return answer if calls is None else answer | {"whole_work": work_json(result, calls)}

@@ -117,8 +117,8 @@ class Page(gradio_workarounds.Blocks):
 def masthead(machine: HostInfo | None, waited: bool = False) -> str:
     """Returns the top of the page as HTML, with the name of the machine.
 
-    If `machine` is None, "Looking at this machine …" takes the place of the name. With `waited`, nothing does: no
-    worker has answered in time.
+    If `machine` is None, "Looking at this machine …" takes the place of the name. With `waited`, no worker has
+    answered in time, and this place stays empty.
     """
     space = f"https://huggingface.co/spaces/{os.environ['SPACE_ID']}" if limits.on_space() else ""
     obstacles = []

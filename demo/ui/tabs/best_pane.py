@@ -113,7 +113,8 @@ class BestPane(WorkView[BestSearch]):
     def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
         """Returns updates that show the visitor's search when a page opens.
 
-        They do not show it if the link by which the page was opened asks for something else.
+        They do not show it if the link names a stored run. If a page has shown the end of the search before, they also
+        do not show it if the link asks for other settings.
         """
         tab = self._tab
         going = self.work_of(request, visitor)

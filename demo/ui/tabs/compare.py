@@ -115,7 +115,7 @@ def _winner(runs: dict[str, RunResult]) -> str:
 def _eager_settings(result: RunResult) -> tuple[object, ...]:
     """Returns everything that eager's latency depends on.
 
-    If all compared runs agree in it, the run with the highest speed-up has the fastest compiled model. Otherwise the
+    If all compared runs agree in this, the run with the highest speed-up has the fastest compiled model. Otherwise the
     latencies of the compiled models are compared.
     """
     compiled_only = [name for name, option in OPTIONS.items() if option.for_speed and name not in CHANGES_EAGER]

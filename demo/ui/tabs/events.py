@@ -126,9 +126,9 @@ class WorkView(ABC, Generic[W]):
         return gr.update(interactive=False)
 
     def _watch_after(self, event: Dependency) -> Dependency:
-        """Connects the events that follow `event`, which puts a work into `work_shown`, such as a press of Run.
+        """Connects two events that follow `event`, such as a press of Run, which puts a work into `work_shown`.
 
-        They show the progress of this work, then its end. Returns the last of them.
+        The first shows the progress of this work, the second its end. Returns the second.
         """
         followed = event.then(self._follow, self.work_shown, self._live, **EVENT_OPTIONS)
         over: Dependency = followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)

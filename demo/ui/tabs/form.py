@@ -143,7 +143,7 @@ def read_spec(values: FieldValues) -> RunSpec:
 def picture_of(result: RunResult, in_form: FileDescription | None) -> Path | None:
     """Returns the path of the picture with which a run is repeated; None for a text model.
 
-    This is the run's own picture, if an example or the form's picture (`in_form`) is the same. For a run that ended
+    This is the run's own picture, if an example or the form's picture (`in_form`) is equal to it. For a run that ended
     before it read its picture, it is the form's. Raises BadInput if there is no such picture.
     """
     if not result.spec.sees_picture:

@@ -161,7 +161,7 @@ def compile_parts(progress: Progress) -> str:
 def waits(ahead: int, queue: RunQueue) -> str:
     """Returns 'Runs ahead of yours: 1, the first ends in about 20 s.' `ahead`: how many runs go first.
 
-    A search or a sweep of another visitor counts as one run: its next.
+    A search or a sweep of another visitor counts as one run, because only its next run is in the queue.
     """
     ends = f", the first ends in about {fmt.rounded_duration(left)}" if (left := queue.seconds_left) else ""
     return f"Runs ahead of yours: {ahead}{ends}."
@@ -213,7 +213,7 @@ def ruler(
 
     known: Whether to write the ratio above the axis.
     noise: By how much two timings of eager in one run differed: 0.004 is 0.4 %. Drawn as a band around 1.
-    within: The interval that one process alone gives, drawn inside of the other; None: not drawn.
+    within: The narrower interval that one process alone gives, also drawn; None: not drawn.
     processes: The speed-ups of several processes, drawn as dots.
     """
     low, high = speedup.low, speedup.high

@@ -19,7 +19,7 @@ from .events import Updates
 from .form import OPTIONAL, Form, choices, first, takes_text
 
 RUN = "run"
-"""The query parameter that names a stored run. `FIELDS` are those that fill the form. Unknown ones are ignored."""
+"""The query parameter that names a stored run. `FIELDS` fill the form. Unknown parameters are ignored."""
 
 FIELDS = ("checkpoint", "task", *OPTIONS)
 SWITCHES = {"1": True, "true": True, "0": False, "false": False}

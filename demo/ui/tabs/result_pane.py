@@ -43,7 +43,7 @@ FILES = {
     "trace": ("Trace for Perfetto", ""),
     "package": ("Package (.pt2)", ""),
 }
-"""For each file: the words on its button, and the end of its name. It is '' for a file that the run itself wrote."""
+"""For each file: the words on its button, and the end of its name ('' if the run itself wrote the file)."""
 AS_ASKED = "(report, _) => [report, wholeWork.asText()]"
 """JavaScript that passes the number of calls on the slider to an event's handler, as its second input."""
 RANDOM_WEIGHTS = "The weights are random, so predictions are meaningless and not drawn. The latency is valid."
@@ -223,9 +223,9 @@ class ResultPane:
         return tables.download_file(content, _file_name(result, kind))
 
     def _send(self, report: Report | None, calls: str) -> str:
-        """Returns a sentence as HTML: where the HTML file of the shown result is, which a visitor can send to others.
+        """Returns a sentence as HTML that says where the file of the shown result is. Visitors send it to others.
 
-        If WORTH_COMPILING_DATASET names a dataset on the Hub, uploads the file there, once, if the run is stored.
+        If WORTH_COMPILING_DATASET names a dataset on the Hub, uploads the file of a stored run there, once.
         """
         if report is None:
             return ""
@@ -254,7 +254,7 @@ def _page_to_send(report: Report, asked: str) -> str:
 
 
 def place_of_slider(elem_id: str) -> gr.HTML:
-    """Returns the component for the slider of a run or a search. It is hidden until it gets `whole_work.slider`."""
+    """Returns the component for the slider of a run or a search. It is hidden until `whole_work.slider` fills it."""
     return gr.HTML(visible=False, elem_id=elem_id, apply_default_css=False)
 
 

@@ -91,7 +91,7 @@ class RunTab(WorkView[VisitorRun]):
         return arrived
 
     def settle_after(self, greeted: Dependency) -> None:
-        """Connects events after `greeted`, which reports the machine. They set model, forecast and a note on load."""
+        """Connects events after `greeted`, which reports the machine: choose a model, forecast, warn of busy cores."""
         form, model = self.form, [self.form.inputs["checkpoint"], self.form.inputs["image"]]
         settled = greeted.then(self._settle, [*model, self.has_run], model, **RAW)
         forecast = settled.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
@@ -198,10 +198,7 @@ class RunTab(WorkView[VisitorRun]):
         return forms.forecast_html(expected, checkpoint, list(filter(None, doubts)), query)
 
     def _crowd(self) -> cores.Crowd:
-        """Returns how much other programs use the cores.
-
-        While the animation of a newly opened page plays, returns that they use none: the page's browser may be one.
-        """
+        """Returns how much other programs use the cores; no use while a new page's animation keeps its browser busy."""
         return cores.Crowd() if time.monotonic() - self._opened_at < DRAWING_SECONDS else cores.crowd()
 
     def _here(self, spec: RunSpec) -> tuple[RunSpec, list[RunResult]]:
@@ -220,7 +217,7 @@ class RunTab(WorkView[VisitorRun]):
     def _settle(
         self, checkpoint: str, image: forms.FileDescription | None, has_run: bool, request: gr.Request
     ) -> tuple[object, object]:
-        """Returns updates that choose ViT and a picture for it, if the machine has a GPU. The first model is small.
+        """Returns updates that choose ViT and a picture for it, if there is a GPU: it suits a larger model.
 
         They change nothing if ViT's weights cannot be loaded, if the page shows a run, or if the visitor or the link
         chose a checkpoint.
@@ -437,7 +434,7 @@ def latest_answer(spec: RunSpec, earlier: list[RunResult]) -> RunResult | None:
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
-    """Returns the spec for the button Repeat: one more process, or all processes again if the run has no speed-up.
+    """Returns the spec for the button Repeat: one more process, or all again if none of the run can be pooled.
 
     Raises BadInput if the result is from another machine than `machine` or from other library versions: one verdict
     cannot mix machines or versions. If `machine` is None, this is not checked.

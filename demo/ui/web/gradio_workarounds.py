@@ -233,10 +233,10 @@ TYPES = {"string": str, "boolean": bool, "number": int | float, "integer": int, 
 
 
 def fitting_value(block: Any, value: object) -> object:
-    """Returns `value`, which a browser sent for a field. Raises BadInput if it has another type than the field.
+    """Returns `value`, which a browser sent for the field `block`. Raises BadInput if `value` has a wrong type.
 
-    gradio would pass such a value to the handler. For a field that it has not drawn yet, a browser sends null. Then ''
-    is returned for a text field, and the value of the newly opened page for a switch or a choice of one entry.
+    gradio itself would pass a wrong type to the handler. A browser sends null for a field that it has not drawn yet.
+    For null, a text field gives ''. A checkbox, or a field with one choice, gives the value that it has on a new page.
     """
     if block.stateful or isinstance(block, Api):  # the server's own value; the API checks its values itself
         return value

@@ -1,7 +1,7 @@
 """The pictures of MCP tools: a data URL, or a file that was uploaded to this server.
 
-gradio itself would fetch a picture's address for a tool. The schema of a tool does not allow an object as an argument,
-because gradio could be made to read any file of this machine by an object.
+gradio itself would fetch a picture's address for a tool. The schema of a tool does not allow an object as an argument:
+with an object, a client could make gradio read any file of this machine.
 """
 
 import base64
