@@ -41,6 +41,7 @@ SLOW_SECONDS = 0.1
 """A model is slow if a call takes this long or longer. Its blocks are eager, compiled, compiled, eager, one call each,
 so that more blocks fit. All its calls count: on five models of the Transformers guide the first call after a switch
 took 0.99 to 1.01 times as long as later ones.
+The length itself is chosen, and the times of that measurement were not kept.
 """
 SLOW_BLOCKS_APART = 3
 """For slow models, whose blocks have four calls, a control block (eager calls only) follows the first block, then every
