@@ -18,7 +18,12 @@ from ..store.history import History
 from .common import FAILED, OK, PROBE, Commands, json_text
 from .terminal import hanging
 
-HINDER = {"Invalid log settings": "TORCH_LOGS", "Warning: ": "PYTHONWARNINGS", "docstring": "PYTHONOPTIMIZE"}
+HINDER = {
+    "Invalid log settings": "TORCH_LOGS",
+    "Warning: ": "PYTHONWARNINGS",
+    "docstring": "PYTHONOPTIMIZE",
+    "codec can't decode": "PYTHONUTF8",
+}
 """{words in the error of a process that does not start: the environment variable that causes this error}"""
 
 

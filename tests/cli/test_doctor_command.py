@@ -69,6 +69,7 @@ def test_the_doctor_prints_its_problems_and_notes_as_json(machine: Any, capsys) 
         ),
         ("PYTHONWARNINGS", "DeprecationWarning: old", "old. PYTHONWARNINGS is '+x': correct or unset it."),
         ("PYTHONOPTIMIZE", "ValueError: No docstring", "PYTHONOPTIMIZE is '+x': correct or unset it."),
+        ("PYTHONUTF8", "'ascii' codec can't decode byte 0xe2", "PYTHONUTF8 is '+x': correct or unset it."),
         ("PYTHONOPTIMIZE", "RuntimeError: of another kind", "RuntimeError: of another kind."),
     ],
 )
