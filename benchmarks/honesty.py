@@ -115,9 +115,9 @@ def timed(machine: Machine, seconds: float, truth: float, seed: int) -> timing.S
 
 
 def over_steady(seconds: float) -> tuple[float, float]:
-    """Returns the latencies (eager, compiled) measured on a machine without noise, each divided by its true value.
+    """Returns the latencies (eager, compiled) of a simulated run without noise, each divided by its true value.
 
-    On this machine a call is slower only right after a switch between eager and compiled. `seconds`: the true latency
+    In the simulation a call is slower only right after a switch between eager and compiled. `seconds`: the true latency
     of eager.
     """
     truth = 1.43

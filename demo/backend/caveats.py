@@ -157,7 +157,7 @@ def of_instructions(device: torch.device) -> list[Caveat]:
 def steady_growth(seconds: Sequence[float]) -> float | None:
     """Returns by which share the calls became slower during the timing, such as 0.5; None if there is no steady growth.
 
-    `seconds`: the time of each call, in order. Three kinds of calls that do not grow were simulated 1,000 times each.
+    `seconds`: the time of each call, in order. Calls that do not grow were simulated, each of four cases 1,000 times.
     This function wrongly found growth:
 
     - never with 300 calls and pure noise, or with 300 calls and one sudden change of the machine's speed

@@ -238,7 +238,8 @@ class _Trace(TorchDispatchMode):
     """Watches the operators of a call.
 
     - `drew`: whether an operator drew random numbers. `computed`: whether an operator computed new numbers.
-    - `copied`: whether all outputs are copies. `unread`: whether no output depends on the numbers of the inputs.
+    - `copied`: whether all outputs are copies of tensors that were there before the call, such as a stored answer.
+    - `unread`: whether no output depends on the numbers of the inputs.
     """
 
     supports_higher_order_operators = True

@@ -137,7 +137,7 @@ class RunResult:
 
     @property
     def is_spread_assumed(self) -> bool:
-        """Whether the assumed spread weighs more in the interval than the differences of the processes."""
+        """Whether the interval rests more on a spread between processes that was assumed than on the measured one."""
         spread = self.spread or self.assumed_spread
         return spread.basis != "this machine" and (spread.freedom is None or len(self.earlier) < spread.freedom)
 

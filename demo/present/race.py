@@ -206,8 +206,9 @@ def _svg(
 
     - `title`: the text above the lines. `scale`: the text at the end of the axis. `source`: a last line of text; '' for
       none. `size`: a key of `SIZES`.
-    - `plays`: whether the drawing of the lines is animated. `marked`: whether attributes of the SVG say where its lines
-      run. whole_work.js needs them to mark on a line the number of calls at which the slider stands.
+    - `plays`: whether the drawing of the lines is animated. `below`: a picture to draw below the chart; None for none.
+    - `marked`: whether the SVG has attributes with the course of each line. The page has a slider for a number of
+      calls, and whole_work.js needs these attributes to mark that number on the lines.
     """
     width, height, row_height, line_height, letter = SIZES[size]
     right, indent = width - 10, LEFT + 30

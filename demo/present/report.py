@@ -382,7 +382,7 @@ class Report:
 
     @cached_property
     def race(self) -> tuple[RaceLine, ...]:
-        """Lines of the chart of calls over time; () without `starts`, or if the `paid` of one is None."""
+        """Lines of the chart of calls over time. () if no start was measured, or if a start has no `Start.paid`."""
         if self.result.speedup is None or not self.starts or any(start.paid is None for start in self.starts):
             return ()
         eager, compiled = self.result.speedup.latencies

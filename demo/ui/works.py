@@ -275,7 +275,7 @@ class BestSearch(Series):
     """The time for the search's runs, without the time in the queue."""
 
     def __post_init__(self) -> None:
-        """Reads the stored runs and prepares the search. Raises HistoryError or BadInput if that is not possible."""
+        """Reads the stored runs and prepares the search for the best way. Raises HistoryError or BadInput."""
         stored = self.history.all(MAX_STORED, checkpoints={self.spec.checkpoint})
         machine, image = machine_of(self.runner), self.image or PICTURE
         self.search = Search(self.spec, machine, stored, image, self.other_formats, self.minutes)

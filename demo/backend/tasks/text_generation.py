@@ -30,7 +30,7 @@ from ..restorer import Restorer
 from ..workload import Batch, Model, Variants, Workload
 
 COMPARED_TOKENS = 64
-"""Most tokens of an answer whose logits are compared: each has up to about 260,000 logits."""
+"""The logits of at most this many tokens of an answer are compared: a token has up to about 260,000 logits."""
 CACHE_TOLERANCE = {"float32": 1e-3, "tf32": 0.02, "float16": 0.1, "bfloat16": 0.1}
 """How far logits with and without a cache may differ, as a share of the largest logit, by number format.
 

@@ -223,7 +223,7 @@ def _kind(row: WayResult, table: BestTable) -> WayKind:
 def _ladder(table: BestTable) -> go.Figure | None:
     """Returns the bar chart of the time to the first output; None if no time is known.
 
-    It has a bar for each way to run the model that can win.
+    It has a bar for each way to compile, or not to compile, that took part in the ranking.
     """
     parts = best_words.FIRST_ANSWER_PARTS
     bars = {

@@ -176,7 +176,7 @@ def doing(progress: Progress) -> Markup:
 # ---- the ruler
 
 REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50: 10, 100: 10}
-"""Maps each speed-up at which an axis may end to the tick between 1 and it: an axis up to 1.5× has a tick at 1.25×."""
+"""{end of an axis of speed-ups: place of its middle tick}. An axis from 1 to 1.5× has a tick at 1.25×."""
 
 
 class Axis:

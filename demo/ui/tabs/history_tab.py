@@ -162,9 +162,9 @@ class HistoryTab:
         }
 
     def _compare_linked(self, query: str) -> Updates:
-        """Returns updates that compare the runs that the page's address names, or hide the comparison if it names none.
+        """Returns updates that compare the runs that the page's address names.
 
-        `query`: the query of the address; '' if the page compares these runs already.
+        If it names no runs, the comparison is hidden. `query`: the query of the address; '' changes nothing.
         """
         if not query:
             return {self.message: gr.skip()}

@@ -96,7 +96,10 @@ class Guard:
         self._names = names
         # on a Space the Hub's page shows this one in a frame
         frames = "'self' https://huggingface.co" if limits.on_space() else "'self'"
-        self._frames = (b"content-security-policy", f"frame-ancestors {frames}".encode())
+        self._headers = (
+            (b"content-security-policy", f"frame-ancestors {frames}".encode()),
+            (b"x-content-type-options", b"nosniff"),  # an upload named .png may be HTML
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -121,7 +124,7 @@ class Guard:
                 if path == PREDICT and message["status"] == 500:  # gradio's status of every refused event
                     message["status"] = 400
                 close = () if read else ((b"connection", b"close"),)  # else the server reads the rest of a long body
-                message["headers"] = [*message.get("headers", ()), self._frames, *close]
+                message["headers"] = [*message.get("headers", ()), *self._headers, *close]
             await send(message)
 
         try:

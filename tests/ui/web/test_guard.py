@@ -204,6 +204,11 @@ def test_no_other_site_may_show_the_page_in_a_frame(space: str, pages: str, path
     assert answer(path).headers["content-security-policy"] == f"frame-ancestors {pages}"
 
 
+def test_a_browser_trusts_the_type_of_every_answer() -> None:
+    """HTML that was uploaded as a picture would otherwise run as a page of this address."""
+    assert answer().headers["x-content-type-options"] == "nosniff"
+
+
 def test_gradio_gets_no_range() -> None:
     """Several ranges of a file are an error in gradio."""
     assert "range" not in answer(range="bytes=0-1,2-3").json()["headers"]
