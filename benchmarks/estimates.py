@@ -47,7 +47,7 @@ def busy() -> Iterator[None]:
 
 
 def row(spec: RunSpec, runner: Runner, history: History, case: str) -> tuple[list[str], float]:
-    """Makes a run of `spec`. Returns its row of the table, and how many times as long as estimated it took."""
+    """Makes a run of `spec`. Returns its row of the table, and its time divided by the estimate."""
     machine = runner.inspect()
     expected = forecast.forecast_process(spec, machine, history.all())
     assert expected is not None

@@ -111,7 +111,7 @@ class Alone(Run):
 
 
 class ModeRun(Run):
-    """The run of one compile mode in the process of a `Group`. If it fails, the runs of other modes go on."""
+    """The run of one compile mode. A `Group` has several, in one process. If one fails, the others go on."""
 
     def __init__(self, spec: RunSpec, image: Path) -> None:
         super().__init__(worker_job(spec, image), Events(open(os.devnull, "w")))

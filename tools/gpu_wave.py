@@ -37,7 +37,8 @@ from tools.gpu_cells import Alone, Group, Modes, worker_job
 READY_SECONDS = 150.0
 """How many seconds a group may take to load and compile before it is timed."""
 TURN_GUESS = 5.0
-"""Guessed time of the timing of one group, in seconds. Compiling ends early enough to leave this for each group."""
+"""Seconds that the timing of one group (a checkpoint at one batch size) may take, as a guess. Compiling ends so early
+that this time is left for each group."""
 DIE_WITH_PARENT = 1
 """Linux's constant PR_SET_PDEATHSIG, for `prctl`: a signal to this process when its parent ends."""
 

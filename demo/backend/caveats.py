@@ -186,7 +186,7 @@ def of_device(spec: RunSpec, device: torch.device) -> list[Caveat]:
 
 
 def of_timing(result: RunResult) -> list[Caveat]:
-    """Returns caveats about the compile (as graph breaks), slow compiled calls, and cores taken by other programs."""
+    """Returns caveats about the compile, such as graph breaks, slow compiled calls, and cores taken by others."""
     compiled = result.compilation
     caveats = [Caveat("often_taken")] if result.oversubscribed else []
     if compiled is not None:

@@ -35,8 +35,8 @@ FILLS = {
     *("ones", "full", "zeros_like", "ones_like", "full_like"),
     *("new_empty", "new_zeros", "new_ones", "new_full", "fill_", "zero_"),
 }
-"""Names of ATen operators that write one constant to a whole tensor, or nothing. They read no numbers of their first
-argument."""
+"""Names of ATen operators that fill a whole tensor with one constant, or leave it empty. If their first argument is a
+tensor, they do not read its numbers."""
 UNSEEN_READS = ("numpy", "tolist", "data_ptr", "__array__", "__dlpack__")
 """Methods of a tensor that give its numbers, or their address, to code that calls no operator of torch."""
 COMPUTED_LATER = (Iterator, Awaitable, FunctionType, partial, Future, torch.futures.Future)

@@ -37,8 +37,8 @@ class Built:
     """Names the compiler, torch's version and the processor's instructions. If one changes, the programs are built
     anew."""
     seconds: float | None
-    """Wall time to find the instructions and build all programs. None if nothing was built: another program had
-    filled this cache, or the probe is switched off."""
+    """Wall time to find the vector instructions and build the probe's programs. None if nothing was built: the
+    compile cache had them already, or the probe is switched off."""
     compiler_seconds: float | None
     """Processor time of the compiler for the slowest program of the instruction probe; None if no program was compiled.
     That program includes ATen's headers, as each of inductor's kernels does."""
@@ -112,7 +112,7 @@ def _key() -> str:
 
 
 def _compilers_seconds() -> float:
-    """Returns the seconds of processor time that ended child processes used. Here these are compilers."""
+    """Returns the processor time, in seconds, of all child processes that are over. Here these are compilers."""
     times = os.times()
     return times.children_user + times.children_system
 

@@ -47,7 +47,7 @@ class WorkerJob:
     package: str | None = None
     """File for AOTInductor's package; None: a file in `kept_packages`, or a temporary file."""
     kept_packages: str | None = None
-    """Folder that keeps this spec's package for later runs, which load it instead of building it; None: not kept."""
+    """Folder that keeps AOTInductor's package. Later runs load it instead of building it. None: not kept."""
     threads: int | None = None
     """Number of torch's threads on a CPU if the spec sets none. It is the number of the runs with which this run will
     be compared. None: torch's default."""

@@ -43,7 +43,7 @@ class Replay:
     fallbacks: int = 0
     """How many functions dynamo left to eager."""
     failed: str = ""
-    """Why the strategy failed: 'the process was killed'; '' if it did not."""
+    """Why the replay failed: 'the process was killed'; '' if it did not."""
 
     @property
     def total(self) -> float:

@@ -200,9 +200,9 @@ def _scale(image: Image.Image, data: bytes, named_white: int | None) -> tuple[Im
 def _sixteen_bits(image: Image.Image, data: bytes) -> np.ndarray:
     """Returns the 16-bit values of the file, [height, width, channels].
 
-    `image`: the picture as Pillow reads it, upright. Pillow keeps only the upper byte of a colour's value. The lower
-    byte is got by reading the file once more in the other byte order. For files that Pillow reads in one byte order
-    only, the lower byte is taken to be zero.
+    `image`: the picture as Pillow reads it, upright. Pillow keeps only the upper byte of a colour's value. If it
+    reads the file once more in the other byte order, it takes the lower byte for the upper one, and keeps it. For
+    files that Pillow reads in one byte order only, the lower byte is taken to be zero.
     """
     if image.mode.startswith("I"):
         return np.asarray(image).astype(np.uint16)[..., np.newaxis]

@@ -14,7 +14,7 @@ class Parity:
 
     verdict: ParityVerdict
     max_abs_error: float | None
-    """Largest absolute difference between two output elements; None if not finite, or if `unknown`."""
+    """Largest absolute difference between two output elements; None if not finite or if nothing was compared."""
     reason: str
     """A sentence that says which test decided the verdict."""
     task: dict[str, float] = field(default_factory=dict)

@@ -30,7 +30,7 @@ class Size(NamedTuple):
     row: int
     """Height of a row of text below the plot."""
     line: int
-    """Height of the second line of a text below the plot."""
+    """Pixels by which the second line of a text below the plot lies lower than the first."""
     letter: float
     """Mean width of a letter, to estimate if a text fits into a line: SVG does not wrap text."""
 

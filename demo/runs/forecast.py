@@ -1,7 +1,7 @@
 """Forecasts how long a run or a sweep will take, and whether a run will not fit in memory.
 
 1. With earlier runs of the same settings on this machine, the forecast adds the times of their parts, such as loading.
-   The first calls are those that found the compile cache as it is now, empty or filled.
+   The time of the first call comes from those runs that found the compile cache as it is now, empty or filled.
 2. With earlier runs of the same model only, it adds the times of their parts, with a first call from an empty compile
    cache.
 3. Otherwise it is a guess from the speed of this machine's compiler, the model's amount of code, and its size.

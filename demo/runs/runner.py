@@ -245,7 +245,7 @@ class Runner:
 
     @contextlib.contextmanager
     def _one_worker(self) -> Iterator[Worker]:
-        """Yields a worker, one that has imported torch if there is any, and closes it at the end. Raises OSError."""
+        """Yields a worker and closes it at the end: a spare one if there is one, else a new one. Raises OSError."""
         while self._spares and self._spares[0].child.exit_code_now() is not None:  # killed to free memory
             self._spares.pop(0).close()
         self._busy = worker = self._spares.pop(0) if self._spares else Worker(self._worker_module)

@@ -158,7 +158,7 @@ class VisitorRun(Work):
     spec: RunSpec
     image: Path | None
     earlier: tuple[ProcessResult, ...] = ()
-    """The results of earlier processes of the same run. This object adds the result of one more process."""
+    """The results of earlier processes of the same run. This visitor's run adds one process to them."""
     when_quiet: bool = False
     """Whether to begin only when no other program keeps the machine busy."""
     expected_seconds: float | None = None
