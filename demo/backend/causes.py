@@ -191,7 +191,7 @@ def of_checkpoint(checkpoint: str, damaged: bool) -> tuple[str, str] | None:
         files = (file for level in LEVELS for file in folder.glob(level) if file.is_file())
         names = sorted(str(file.relative_to(folder)) for file in files)
         for link in sorted(folder.glob("*")):
-            if link.is_symlink() and not link.exists():
+            if re.fullmatch(READ, link.name) and link.is_symlink() and not link.exists():
                 return f"has a link {fmt.printable(link.name)[:100]} to a file that is not there", "Download it again."
         for name in names:
             if re.fullmatch(READ, name) and (fault := of_file(folder / name, damaged)):

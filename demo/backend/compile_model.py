@@ -6,6 +6,7 @@
   With the option `dynamic` "on" it accepts every size that torch.export allows.
 """
 
+import contextlib
 import copy
 import os
 import platform
@@ -146,7 +147,8 @@ def link_driver(folder: Path) -> None:
     be in a folder that linkers do not search.
     """
     if driver := machine_probe.loaded_driver():
-        (folder / "libcuda.so").symlink_to(driver)
+        with contextlib.suppress(FileExistsError):  # a build that is repeated after its cache was healed
+            (folder / "libcuda.so").symlink_to(driver)
         os.environ["LIBRARY_PATH"] = os.pathsep.join(filter(None, [os.environ.get("LIBRARY_PATH"), str(folder)]))
 
 

@@ -122,7 +122,7 @@ def driver_version() -> str | None:
 def loaded_driver() -> Path | None:
     """Returns the file of CUDA's driver library that this process has loaded; None if it has none, or without /proc."""
     try:
-        found = re.search(r"/\S*/libcuda\.so\S*$", MAPS.read_text(), re.MULTILINE)
+        found = re.search(r"/\S*/libcuda\.so\S*$", MAPS.read_text(errors="replace"), re.MULTILINE)
     except OSError:
         return None
     return Path(found[0]) if found else None

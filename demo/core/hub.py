@@ -3,15 +3,18 @@
 import os
 import socket
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
+
+T = TypeVar("T")
 
 PROBE_SECONDS = 2.0
 CUDA_12_INDEX = "--extra-index-url https://download.pytorch.org/whl/cu126"
@@ -37,19 +40,31 @@ class NoAnswer(OSError):
     """The Hub did not do what was asked of it. The message says why."""
 
 
-@contextmanager
-def answering() -> Iterator[None]:
-    """Raises NoAnswer if the Hub does not reply, and for every error within the `with` block.
+def ask(question: Callable[[], T], seconds: float) -> T:
+    """Returns what `question` returns, which asks the Hub through its library.
 
-    The Hub is asked first, because the library would retry for some 25 s. Every error is caught, because the library's
-    errors have no base class of their own.
+    Raises NoAnswer if the Hub does not reply, for every error of `question`, and after `seconds`.
+
+    - The Hub's address is tried first, because the library would retry for some 25 s.
+    - Every error is caught, because the library's errors have no base class of their own.
+    - `question` runs in a thread that ends with the program: most calls of the library have no time limit.
     """
     if trouble := problem():
         raise NoAnswer(f"{trouble.reason}: {trouble.remedy}")
+    answer: Future[T] = Future()
+
+    def put_question() -> None:
+        try:
+            answer.set_result(question())
+        except Exception as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=put_question, daemon=True).start()
     try:
-        yield
+        return answer.result(seconds)
     except Exception as error:
-        raise NoAnswer(str(error) or type(error).__name__) from error
+        late = "" if answer.done() else f"it did not answer within {seconds:.0f} s"
+        raise NoAnswer(late or str(error) or type(error).__name__) from error
 
 
 def can_load(checkpoint: str) -> bool:

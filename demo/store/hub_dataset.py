@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.files import replacing
-from ..core.hub import answering, endpoint
+from ..core.hub import ask, endpoint
 from ..core.options import BadInput
 from ..core.result import RunResult
 from ..core.result_json import dumps
@@ -36,6 +36,8 @@ RESULT_FILES = ("runs/{}.json", "rows/{}.parquet")
 SHARED_FILE = "pages/{}.html"
 """Path of a result's HTML file in the dataset, which `push_page` uploads. {} is DAY/ID."""
 EVERY_MINUTES = 5.0
+PAGE_SECONDS = 60.0
+"""How long the upload of a result's HTML file may take."""
 LAST_PUSH_SECONDS = 10.0
 """How long the end of the program waits for the last push."""
 
@@ -143,11 +145,14 @@ def push_page(history: History, result: RunResult, text: str) -> str:
     from huggingface_hub import HfApi
 
     hub, dataset = HfApi(), dataset_name()
-    (history.path.parent / FOLDER).mkdir(parents=True, exist_ok=True)  # so that `forget` deletes the file there, too
     place = SHARED_FILE.format(f"{result.started_at[:10]}/{result.id}")
-    with answering():
+
+    def push() -> None:
+        (history.path.parent / FOLDER).mkdir(parents=True, exist_ok=True)  # so that `forget` deletes the file there
         hub.create_repo(repo_id=dataset, repo_type="dataset", private=True, exist_ok=True)
         hub.upload_file(path_or_fileobj=text.encode(), path_in_repo=place, repo_id=dataset, repo_type="dataset")
+
+    ask(push, PAGE_SECONDS)
     return f"{endpoint()}/datasets/{dataset}/blob/main/{place}"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core import format as fmt
-from ..core.hub import NoAnswer, answering
+from ..core.hub import NoAnswer, ask
 from ..core.result import RunResult
 from ..core.result_json import from_json
 
@@ -29,8 +29,10 @@ MAX_FILE_BYTES = 2_000_000
 """A larger file is left out. A result has up to some hundred kilobytes."""
 ASK_AGAIN_SECONDS = 300.0
 """How long the list of the dataset's files is used before the Hub is asked again."""
+LISTING_SECONDS = 10.0
+"""The folder of no further day is listed after this long. A dataset with a run a day has a folder for each run."""
 READING_SECONDS = 20.0
-"""How long `newest` waits for files. It returns those that come later when it is called again."""
+"""How long `newest` waits for the list, and for files. It returns those that come later when it is called again."""
 _AT_ONCE = 8
 _log = logging.getLogger(__name__)
 
@@ -60,16 +62,22 @@ class HubResults:
         known = [result for result in list(self._results.values()) if result is not None and result.id not in without]
         return sorted(known, key=lambda result: result.started_at, reverse=True)
 
+    def is_complete(self, without: Collection[str] = ()) -> bool:
+        """Returns whether `newest` has read all files. False if the Hub is slow, or while another thread reads them."""
+        return not self._reading.locked() and not self._missing(without)
+
+    def _missing(self, without: Collection[str]) -> list[tuple[str, str]]:
+        return [file for file in self._files if file not in self._results and Path(file[0]).stem not in without]
+
     def _read(self, without: Collection[str]) -> None:
         now = time.monotonic()
         if self._asked_at is None or now - self._asked_at > ASK_AGAIN_SECONDS:
-            self._files = self._list_files()
+            self._files = ask(self._list_files, READING_SECONDS)
             self._asked_at = now
             self._results = {file: result for file, result in self._results.items() if file in self._files}
-        missing = [file for file in self._files if file not in self._results and Path(file[0]).stem not in without]
         pool = ThreadPoolExecutor(_AT_ONCE)
         try:
-            jobs = {pool.submit(self._download, file[0]): file for file in missing}
+            jobs = {pool.submit(self._download, file[0]): file for file in self._missing(without)}
             for job in as_completed(jobs, READING_SECONDS):
                 try:
                     self._results[jobs[job]] = job.result()
@@ -85,14 +93,13 @@ class HubResults:
         from huggingface_hub import HfApi
         from huggingface_hub.hf_api import RepoFile
 
-        files = list[tuple[str, str]]()
-        with answering():
-            for day in self._entries(HfApi(), RUNS):
-                inside = [entry for entry in self._entries(HfApi(), day.path) if isinstance(entry, RepoFile)]
-                inside = [entry for entry in inside if entry.path.endswith(".json") and entry.size <= MAX_FILE_BYTES]
-                files += [(entry.path, entry.blob_id) for entry in inside]
-                if len(files) >= MAX_RESULTS:
-                    break
+        files, since = list[tuple[str, str]](), time.monotonic()
+        for day in self._entries(HfApi(), RUNS):
+            inside = [entry for entry in self._entries(HfApi(), day.path) if isinstance(entry, RepoFile)]
+            inside = [entry for entry in inside if entry.path.endswith(".json") and entry.size <= MAX_FILE_BYTES]
+            files += [(entry.path, entry.blob_id) for entry in inside]
+            if len(files) >= MAX_RESULTS or time.monotonic() - since > LISTING_SECONDS:
+                break
         return files[:MAX_RESULTS]
 
     def _entries(self, hub: "HfApi", folder: str) -> "list[RepoFile | RepoFolder]":
@@ -103,8 +110,7 @@ class HubResults:
     def _download(self, path: str) -> RunResult | None:
         from huggingface_hub import hf_hub_download
 
-        with answering():
-            file = hf_hub_download(self.dataset, path, repo_type="dataset")
+        file = ask(lambda: hf_hub_download(self.dataset, path, repo_type="dataset"), READING_SECONDS)
         try:
             return from_json(json.loads(Path(file).read_bytes()))
         except (OSError, ValueError, TypeError, RecursionError) as error:

@@ -177,3 +177,10 @@ def test_a_link_to_a_file_that_is_gone_is_named(tmp_path) -> None:
     (tmp_path / "model.safetensors").symlink_to("../../blobs/4d7a")
     cause = causes.of_checkpoint(str(tmp_path), damaged=False)
     assert cause == ("has a link model.safetensors to a file that is not there", "Download it again.")
+
+
+def test_a_link_that_nothing_reads_is_not_blamed(tmp_path) -> None:
+    (tmp_path / "README.md").symlink_to("../../blobs/4d7a")
+    (tmp_path / "model.gguf").write_text("x")
+    cause = causes.of_checkpoint(str(tmp_path), damaged=False)
+    assert cause is not None and "README.md" not in cause[0]

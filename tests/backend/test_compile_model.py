@@ -197,15 +197,17 @@ def test_linkers_find_the_driver_that_is_loaded(tmp_path, monkeypatch) -> None:
     driver = hidden / "libcuda.so.1"
     command = [cpp_builder.get_cpp_compiler(), "-shared", "-fPIC", "-x", "c++"]
     subprocess.run([*command, "-o", str(driver), "-"], input=b'extern "C" int cuInit() { return 0; }', check=True)
-    (tmp_path / "maps").write_text(f"7f00-7f01 r-xp 0 fe:00 1 /lib/libc.so.6\n7f02-7f03 r-xp 0 fe:00 2 {driver}\n")
+    maps = f"7f00-7f01 r-xp 0 fe:00 1 /M\udcfcller.so\n7f02-7f03 r-xp 0 fe:00 2 {driver}\n"
+    (tmp_path / "maps").write_bytes(os.fsencode(maps))  # one name is not UTF-8
     monkeypatch.setattr(machine_probe, "MAPS", tmp_path / "maps")
     monkeypatch.setenv("LIBRARY_PATH", "mine")
     link = [*command, "-o", str(scratch / "package.so"), "-", "-x", "none", "-lcuda"]
     with_driver = b'extern "C" int cuInit(); int f() { return cuInit(); }'
     if not shutil.which("nvcc"):
         assert subprocess.run(link, input=with_driver, capture_output=True).returncode
-    compile_model.link_driver(scratch)
-    assert os.environ["LIBRARY_PATH"] == f"mine:{scratch}"
+    for _ in range(2):  # again, as after a damaged cache
+        compile_model.link_driver(scratch)
+    assert os.environ["LIBRARY_PATH"].split(":")[:2] == ["mine", str(scratch)]
     assert subprocess.run(link, input=with_driver, capture_output=True).returncode == 0
 
 

@@ -1,6 +1,7 @@
 """Tests of why the Hub does not reply: each cause is named, with what helps."""
 
 import ssl
+import threading
 import urllib.error
 import urllib.request
 from email.message import Message
@@ -61,3 +62,25 @@ def test_what_answers_in_place_of_the_hub_is_named(error: Any, says: str | None,
     monkeypatch.setattr(urllib.request, "urlopen", fail)
     problem = hub.problem()
     assert problem is None if says is None else problem is not None and "; ".join(problem).startswith(says)
+
+
+def test_a_question_without_an_answer_ends(monkeypatch) -> None:
+    """The library asks most questions without a time limit."""
+    monkeypatch.setattr(hub, "problem", lambda: None)
+    answered = threading.Event()
+    with pytest.raises(hub.NoAnswer, match="it did not answer within 0 s"):
+        hub.ask(answered.wait, 0.05)
+    answered.set()
+    assert hub.ask(answered.wait, 5.0) is True
+
+
+@pytest.mark.parametrize(
+    ("error", "says"), [(TimeoutError("read timed out"), "read timed out"), (OSError(), "OSError")]
+)
+def test_an_error_of_the_library_is_no_answer(error: Exception, says: str, monkeypatch) -> None:
+    def question() -> None:
+        raise error
+
+    monkeypatch.setattr(hub, "problem", lambda: None)
+    with pytest.raises(hub.NoAnswer, match=says):
+        hub.ask(question, 5.0)

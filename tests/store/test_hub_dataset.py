@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -140,6 +140,14 @@ def test_a_hub_that_cannot_be_reached_is_one_error(monkeypatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(NoAnswer, match="does not answer"):
         hub_dataset.push_page(History(), ok_result(), "<!doctype html>")
+
+
+def test_a_full_disk_is_one_error(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr("demo.core.hub.problem", lambda: None)
+    (tmp_path / "file").touch()
+    history = SimpleNamespace(path=tmp_path / "file" / "history.sqlite3")
+    with pytest.raises(NoAnswer, match="Not a directory"):
+        hub_dataset.push_page(cast(History, history), ok_result(), "<!doctype html>")
 
 
 def test_an_error_of_the_library_is_one_error(monkeypatch) -> None:

@@ -1,6 +1,7 @@
 """Tests of reading the results of a dataset, with a stub of the Hub."""
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,3 +94,37 @@ def test_a_hub_that_cannot_be_reached_is_one_error(monkeypatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(hub.NoAnswer, match="does not answer"):
         HubResults(NAME).newest()
+
+
+def test_a_hub_that_lists_nothing_is_not_waited_for(fetched: list[str], monkeypatch) -> None:
+    results, answered, entries = HubResults(NAME), threading.Event(), HubResults._entries
+    monkeypatch.setattr(HubResults, "_entries", lambda *given: answered.wait() and entries(*given))
+    monkeypatch.setattr(hub_results, "READING_SECONDS", 0.05)
+    with pytest.raises(hub.NoAnswer, match="did not answer"):
+        results.newest()
+    monkeypatch.setattr(hub_results, "READING_SECONDS", 20.0)
+    answered.set()
+    assert len(results.newest()) == 6
+
+
+def test_a_dataset_of_many_days_is_listed_in_part(fetched: list[str], monkeypatch) -> None:
+    monkeypatch.setattr(hub_results, "LISTING_SECONDS", -1.0)
+    assert ids(HubResults(NAME).newest()) == ["22-2", "22-1", "22-0"]
+
+
+def test_slow_files_come_with_a_later_answer(fetched: list[str], monkeypatch) -> None:
+    results, sent, download = HubResults(NAME), threading.Event(), HubResults._download
+    monkeypatch.setattr(HubResults, "_download", lambda self, path: sent.wait(20) and download(self, path))
+    monkeypatch.setattr(hub_results, "READING_SECONDS", 0.5)
+    assert results.newest() == [] and not results.is_complete()
+    monkeypatch.setattr(hub_results, "READING_SECONDS", 20.0)
+    sent.set()
+    assert len(results.newest()) == 6 and results.is_complete()
+
+
+def test_while_one_thread_reads_another_does_not_wait(fetched: list[str]) -> None:
+    results = HubResults(NAME)
+    with results._reading:
+        assert results.newest() == [] and not results.is_complete()
+    assert len(results.newest(without={"21-0"})) == 5
+    assert results.is_complete(without={"21-0"}) and not results.is_complete()

@@ -151,9 +151,11 @@ class PublishedTab:
             return gr.skip(), gr.skip()
         here = {run.id for run in self._history.each()} | waits_for_deletion(self._history)
         try:
-            return self._draw_wall(self._hub.newest(without=here))
+            on_hub = self._hub.newest(without=here)
         except NoAnswer as error:
             return self._draw_wall([], f"The dataset {self._hub.dataset} is missing: {fmt.excerpt(str(error))}.")
+        more = f"Not all results of the dataset {self._hub.dataset} are read yet: open this tab again later."
+        return self._draw_wall(on_hub, "" if self._hub.is_complete(here) else more)
 
     def _press(self, rows: Sequence[PublishedRow], event: gr.SelectData) -> tuple[str, object]:
         """Returns the query that fills the form with the pressed row's settings, and an update of the status line.

@@ -125,7 +125,9 @@ class ResultPane:
                 downloaded = pressed.success(js=download("made"), **IN_BROWSER)
                 if kind == "share":
                     here = [self.shown, self.asked_calls]
-                    downloaded.success(self._send, here, self.sent, js=AS_ASKED, **one_at_a_time)
+                    # in a queue of its own: the Hub may be slow, and other files need not wait
+                    alone = one_at_a_time | {"concurrency_id": "send"}
+                    downloaded.success(self._send, here, self.sent, js=AS_ASKED, **alone)
 
     def running(self, html: str) -> Updates:
         """Returns updates that show the progress of a run, `html`, instead of the previous content."""

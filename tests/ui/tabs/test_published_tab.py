@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from demo.core import limits
 from demo.core.result import RunResult
 from demo.core.result_json import dumps
 from demo.present import wall
-from demo.store import published
+from demo.store import hub_results, published
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.store.hub_dataset import PushedHistory
 from demo.ui.page import Page
@@ -192,6 +193,18 @@ def test_the_wall_has_the_runs_of_the_dataset(pushed: tuple[Page, PushedHistory,
         html, _ = wall_of(page, place)
         assert html.count("From the dataset somebody/runs") == others
         assert f'href="?run={ok_result().id}"' in html and "?run=there" not in html
+
+
+def test_the_wall_says_that_results_of_the_dataset_are_missing(
+    pushed: tuple[Page, PushedHistory, Path], monkeypatch
+) -> None:
+    page, _, folder = pushed
+    in_dataset(folder, ok_result(id="there"))
+    sentence = "Not all results of the dataset somebody/runs are read yet: open this tab again later."
+    monkeypatch.setattr(hub_results, "READING_SECONDS", 0.0)
+    monkeypatch.setattr(hub_results, "ask", lambda question, seconds: question())
+    monkeypatch.setattr(hub_results.HubResults, "_download", lambda *_: time.sleep(0.3))
+    assert sentence in wall_of(page, 1)[1]
 
 
 def test_a_deleted_run_is_not_on_the_wall_before_the_next_push(pushed: tuple[Page, PushedHistory, Path]) -> None:
