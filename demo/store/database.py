@@ -39,8 +39,9 @@ CREATE TABLE IF NOT EXISTS results (
 );
 CREATE INDEX IF NOT EXISTS results_by_words ON results (started_at, words);  -- a search reads nothing else
 """
-_FILE_ERRORS = (0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-"""SQLite's error codes that may mean a damaged file. 0 stands for an error without a code, such as `_prepare`'s."""
+_FILE_ERRORS = (0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""SQLite's error codes that may mean a damaged file. 0 stands for an error without a code, such as `_prepare`'s.
+SQLITE_ERROR is also its code for damage in the header ("unsupported file format") and in the name of a column."""
 
 
 class HistoryError(Exception):
@@ -162,10 +163,21 @@ def _find_fault(path: Path) -> str:
         with contextlib.closing(_connect(path)) as database:
             version, tables = _version(database)
             if version == FILE_VERSION:
-                return "" if database.execute("PRAGMA quick_check").fetchone() == (b"ok",) else "damaged"
+                sound = database.execute("PRAGMA quick_check").fetchone() == (b"ok",)
+                return "" if sound and _columns(database) == _own_columns() else "damaged"
             return f"version-{version}" if 0 < version < FILE_VERSION and b"results" in tables else ""
     except (sqlite3.Error, UnicodeDecodeError) as error:
         return "damaged" if _may_be_damage(error) else ""
+
+
+def _columns(database: sqlite3.Connection) -> list[bytes]:
+    return [name for (name,) in database.execute("SELECT CAST(name AS BLOB) FROM pragma_table_info('results')")]
+
+
+def _own_columns() -> list[bytes]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(TABLE)
+        return _columns(database)
 
 
 def _may_be_damage(error: Exception) -> bool:
