@@ -164,7 +164,8 @@ def _find_fault(path: Path) -> str:
             version, tables = _version(database)
             if version == FILE_VERSION:
                 sound = database.execute("PRAGMA quick_check").fetchone() == (b"ok",)
-                return "" if sound and _columns(database) == _own_columns() else "damaged"
+                # without columns there is no table `results`: the file may be another program's
+                return "" if sound and _columns(database) in ([], _own_columns()) else "damaged"
             return f"version-{version}" if 0 < version < FILE_VERSION and b"results" in tables else ""
     except (sqlite3.Error, UnicodeDecodeError) as error:
         return "damaged" if _may_be_damage(error) else ""

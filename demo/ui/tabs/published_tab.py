@@ -69,7 +69,7 @@ class PublishedTab:
                 self.exports = {kind: gr.DownloadButton(f"Export {kind.upper()}", size="sm") for kind in EXPORTS}
             gr.Markdown(WALL)
             self.wall = gr.HTML(elem_id="published-wall", apply_default_css=False)
-            self.wall_note = gr.HTML(elem_id="published-wall-note", apply_default_css=False)
+            self.wall_note = gr.Markdown(elem_id="published-wall-note")
             gr.Markdown(_about())
         self.query = gr.Textbox("", visible=False)
         """The values of the lists, as the query of an address."""

@@ -91,7 +91,7 @@ class ResultPane:
                     for name, (words, ending) in FILES.items()
                 }
                 self.made = gr.DownloadButton("The file", elem_id="made", elem_classes="unseen")
-            self.sent = gr.HTML(elem_id="sent", apply_default_css=False)
+            self.sent = gr.Markdown(elem_id="sent")
             """Where the file to send is, once it was asked for."""
         self.asked_calls = gr.Textbox("", visible=False)
         """Where the slider stands, as the browser tells when a file is asked for: '172800 2/s', or a number alone."""
