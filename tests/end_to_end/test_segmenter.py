@@ -1,4 +1,4 @@
-"""Tests a whole run of the bundled segmenter. Other tests use its batch size, too, and find its code in the cache."""
+"""Tests a whole run of the bundled segmenter."""
 
 import pytest
 from support.whole_run import SCENE, assert_all_figures, both_variants, run_on_scene
