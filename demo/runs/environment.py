@@ -52,6 +52,7 @@ def worker_environment(folder: str) -> dict[str, str]:
         "TORCHINDUCTOR_CACHE_DIR": str(inductor_folder()),  # else each TMPDIR would have an empty compile cache
         **environment,
         "HF_HUB_DISABLE_TELEMETRY": "1",
+        "PYTHONIOENCODING": "utf-8",  # the app reads it so, and a locale may lack letters of a message
         APP_VARIABLE: str(os.getpid()),
         "TMPDIR": folder,
         "PYTHONPATH": os.pathsep.join(filter(None, folders)),

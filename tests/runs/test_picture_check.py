@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from PIL import Image
 
 from demo.core import images
 from demo.core.catalog import scenes
@@ -17,6 +18,12 @@ def test_the_app_decodes_no_picture(tmp_path, monkeypatch) -> None:
     (broken := tmp_path / "broken.png").write_bytes(b"no picture")
     assert "cannot be read as a picture" in picture_check.picture_problem(broken)
     assert picture_check.picture_problem(scenes()[0]) == ""
+
+
+def test_a_refusal_arrives_whatever_the_encoding_of_the_terminal(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    Image.new("L", (400, 1)).save(flat := tmp_path / "fläche.png")
+    assert picture_check.picture_problem(flat).startswith("'fläche.png' is 400 × 1 pixels")
 
 
 @pytest.mark.parametrize(
