@@ -373,6 +373,20 @@ def computes_in_vain(model: Any, x: torch.Tensor) -> torch.Tensor:
     return torch.zeros(3)
 
 
+STORED: list[torch.Tensor] = []
+
+
+@torch.library.custom_op("worth_compiling_test::store", mutates_args=())
+def store(x: torch.Tensor) -> None:
+    """Keeps a tensor where no operator of torch sees it."""
+    STORED[:] = [x.clone()]
+
+
+def by_an_operator_without_results(model: Any, x: torch.Tensor) -> torch.Tensor:
+    store(x)
+    return torch.zeros(3)
+
+
 CONSTANT, UNREAD, READ = (True, True), (True, False), (False, False)
 
 
@@ -401,6 +415,7 @@ CONSTANT, UNREAD, READ = (True, True), (True, False), (False, False)
         pytest.param(lambda m, x: torch.from_numpy(np.asarray(x) > 1e9), READ, id="by NumPy"),
         pytest.param(from_a_number, READ, id="by a branch"),
         pytest.param(raw_write, READ, id="by an extension"),
+        pytest.param(by_an_operator_without_results, READ, id="by an operator without results"),
         pytest.param(where_it_was, READ, id="at an address that was another's"),
         pytest.param(lambda m, x: (x * 0).to_sparse(), READ, id="sparse"),
         pytest.param(lambda m, x: torch.func.vmap(lambda row: row * 0)(x), READ, id="vmap"),
@@ -447,8 +462,15 @@ def rarely_random(model: Any, x: torch.Tensor) -> torch.Tensor:
     return x + (torch.rand(()) < 1e-9)
 
 
+def seeds_after_its_draw(model: Any, x: torch.Tensor) -> torch.Tensor:
+    drawn = random.random()
+    random.seed(0)
+    return x + (drawn < -1)
+
+
 def test_draws_that_changed_nothing_yet_are_counted() -> None:
-    assert observed(rarely_random)[0].seeds == len(effects.OTHER_SEEDS)
+    for function in (rarely_random, seeds_after_its_draw):
+        assert observed(function)[0].seeds == len(effects.OTHER_SEEDS)
     assert [observed(function)[0].seeds for function in (only_seeds, nn_identity)] == [0, 0]
 
 

@@ -324,6 +324,17 @@ def test_integers_that_rounding_moves_are_no_fault(moved: int | None, verdict: s
     assert wrong.verdict == "differ"
 
 
+def test_floats_that_float64_clears_do_not_clear_integers_beside_them() -> None:
+    def reference(share: float) -> list[torch.Tensor]:
+        return [BASE + 1e-3, WHOLE + (share > 0)]
+
+    outputs, compiled = [BASE, WHOLE], [BASE + 2e-3, WHOLE + 1]
+    cleared = parity.compare_outputs(outputs, outputs, [BASE + 2e-3, WHOLE], "float32", reference)
+    assert cleared.verdict == "match" and cleared.max_abs_error > parity.TOLERANCE
+    result = parity.compare_outputs(outputs, outputs, compiled, "float32", reference)
+    assert result.unknown and "differ from eager's: 6. In a float64 reference rounding" in result.reason
+
+
 @pytest.mark.parametrize("fast_path", [True, False], ids=["agrees without the fast path", "differs all the same"])
 def test_the_fast_path_is_named_only_if_eager_agrees_without_it(fast_path: bool) -> None:
     """With a padding mask, eager's fast path gives 0 in padded places. No compiled model does so."""
