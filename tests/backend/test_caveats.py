@@ -206,6 +206,22 @@ def repeated(eager: Callable[[], Any], compiled: Callable[[], Any], device: str 
     return [caveat.values["variant"] for caveat in call_caveats]
 
 
+@pytest.mark.parametrize(
+    ("found", "key"),
+    [
+        ({"copies": True, "unread": True, "constant": True}, "copied_answer"),
+        ({"unread": True, "constant": True}, "constant"),
+        ({"unread": True}, "unread"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_of_what_outputs_lack_the_strongest_is_said(found: dict[str, bool], key: str) -> None:
+    workload = workload_of(torch.nn.Linear(3, 3), input=X)
+    variant = Variant(lambda: X + 1, [], None)
+    told = caveats.of_calls(workload, Variants(variant, variant, []), Effects(**found))
+    assert [caveat.key for caveat in told] == [key]
+
+
 class Multiply(torch.nn.Module):
     """Multiplies its input by a weight of 100 × 100 numbers, of which 2,500 have one value and all others are 1."""
 

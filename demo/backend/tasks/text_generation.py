@@ -41,6 +41,8 @@ chosen, not measured. They have to accept every correct cache. A wrong cache giv
 TIE = 64 * 2**-23
 """Two tokens count as equally likely if their logits differ by at most this share of the largest logit. It is 64
 roundings of float32: chosen, not measured."""
+MOST_TIES = 100
+"""Most token ids that are kept as ties of one token: a broken model finds all of a hundred thousand equally likely."""
 
 
 class Decoding:
@@ -100,7 +102,7 @@ class Decoding:
         - All three belong to the batch's first prompt. On the CPU: tokens, [answer tokens], and logits, [compared
           tokens, vocabulary].
         - The ties are, for each token of the answer, the token ids whose logit is the largest, or less by at most
-          `TIE`.
+          `TIE`. At most `MOST_TIES` of them.
         - `forced`, [answer tokens]: the model is fed these as the answer so far, whatever it chooses itself. None: it
           is fed its own choices.
         """
@@ -109,7 +111,8 @@ class Decoding:
             logits = self.prefill(model) if index == 0 else self.decode(model)
             tokens.append(self.token[0].clone())
             row = logits[0, -1].float()
-            ties.append((row >= row.max() - TIE * row.abs().max()).nonzero().flatten().tolist())
+            tied = (row >= row.max() - TIE * row.abs().max()).nonzero().flatten()
+            ties.append(tied[:MOST_TIES].tolist())
             if index < COMPARED_TOKENS:
                 rows.append(logits[0, -1:].cpu().clone())
             if forced is not None:

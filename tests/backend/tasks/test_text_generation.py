@@ -181,6 +181,18 @@ def test_another_token_that_is_as_likely_is_a_tie(gap: float, tied: bool, folder
     assert workload.tie(eager, eager) == ""
 
 
+def test_a_model_that_finds_all_tokens_as_likely_fills_no_memory(folder: Path, monkeypatch) -> None:
+    workload = load(folder / "gemma")
+    monkeypatch.setattr(text_generation, "MOST_TIES", 3)
+
+    def undecided(**batch: Any) -> Any:
+        outputs = workload.model(**batch)
+        outputs.logits.zero_()
+        return outputs
+
+    assert workload.outputs(undecided)["ties"] == [[0, 1, 2]] * TOKENS
+
+
 # Text
 
 
