@@ -137,6 +137,13 @@ def test_a_file_to_send_is_downloaded_without_the_hub(history: History, monkeypa
     assert "it does not answer" in said
 
 
+def test_no_file_waits_for_an_upload_to_the_hub(page: Page) -> None:
+    pane = page.run_tab.pane
+    (upload,) = (fn for fn in page.fns.values() if fn.outputs == [pane.sent])
+    files = {fn.concurrency_id for fn in page.fns.values() if fn.outputs == [pane.made]}
+    assert upload.concurrency_limit == 1 and upload.concurrency_id not in files
+
+
 def test_nothing_is_drawn_or_written_before_it_is_asked_for(page: Page, monkeypatch) -> None:
     for name in ("png.card", "png.race_at_rest", "race.file", "share.page", "script", "to_json"):
         monkeypatch.setattr(f"demo.ui.tabs.result_pane.{name}", lambda *_, name=name: pytest.fail(name))
