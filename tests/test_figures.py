@@ -216,6 +216,12 @@ BASES: dict[str, RunResult] = {
 }
 
 
+def test_runs_outweigh_an_assumed_spread_by_their_number() -> None:
+    for freedom, assumed in ((None, True), (3.0, True), (2.0, False)):  # two runs were before it
+        result = dataclasses.replace(THIRD, spread=Spread("assumed", 0.03, freedom))
+        assert result.is_spread_assumed == assumed and ("(mostly assumed)" in Report(result).basis) == assumed
+
+
 @pytest.mark.parametrize("basis", BASES)
 def test_every_place_says_what_its_interval_rests_on(basis: str) -> None:
     result = BASES[basis]

@@ -72,6 +72,7 @@ def test_a_question_without_an_answer_ends(monkeypatch) -> None:
         hub.ask(answered.wait, 0.05)
     answered.set()
     assert hub.ask(answered.wait, 5.0) is True
+    assert hub.ask(lambda: threading.current_thread().daemon, 5.0)  # it keeps no program from ending
 
 
 @pytest.mark.parametrize(

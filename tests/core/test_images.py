@@ -108,8 +108,9 @@ MUTATED = {kind: encoded(scene(), kind) for kind in images.PICTURE_FORMATS} | {"
         (encoded(pixels("LA", (0, 0), (9, 255)), "PNG"), [255, 9], 0),
         (encoded(PALETTE, "GIF", transparency=0), [WHITE, (0, 255, 0)], 0),
         (deep(19 * 1024), [4 * step for step in range(20)], 0),
+        (png(1, 1, 16, b"\0" + struct.pack(">3H", 65535, 32768, 256)), [(255, 128, 1)], 0),
     ],
-    ids=["CMYK", "16 bits", "TIFF of 16 bits", "RGBA", "grey with alpha", "palette", "RGB of 16 bits"],
+    ids=["CMYK", "16 bits", "TIFF of 16 bits", "RGBA", "grey with alpha", "palette", "RGB of 16 bits", "a colour"],
 )
 def test_pixels_become_rgb_on_white(data: bytes, expected: list, off: int, tmp_path: Path) -> None:
     wanted = np.array([np.broadcast_to(pixel, 3) for pixel in expected])

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,19 @@ def test_a_step_that_hangs_costs_only_its_own_time(tmp_path, monkeypatch, capsys
     assert "begins\n== first: stopped after 2 s" in said and "says hello\n== second: exit 0" in said
     assert "No module named missing\n== third: exit 1" in said
     assert (tmp_path / "lease.txt").read_text().startswith("begins\nsays hello\n")
+
+
+def test_a_step_leaves_no_process_behind(tmp_path, monkeypatch) -> None:
+    script = "import subprocess; print(subprocess.Popen(['sleep', '60']).pid)"
+    (tmp_path / "starts.py").write_text(script)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert gpu_lease.run_step(Step("first", 9.0, "starts"), 9.0, tmp_path / "lease.txt") == "exit 0"
+    process = Path("/proc", (tmp_path / "lease.txt").read_text().strip(), "stat")
+    for _ in range(50):  # a moment passes until the signal has arrived, and a killed process may stay as a zombie
+        if not process.exists() or process.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.1)
+    pytest.fail("the process that the step started still runs")
 
 
 def test_a_call_without_time_leaves_steps_out(tmp_path, capsys) -> None:

@@ -137,6 +137,10 @@ def test_a_file_to_send_is_downloaded_without_the_hub(history: History, monkeypa
     assert "it does not answer" in said
 
 
+def test_another_result_is_not_said_to_be_sent(page: Page) -> None:
+    assert of(page, ok_result())[page.run_tab.pane.sent] == ""
+
+
 def test_no_file_waits_for_an_upload_to_the_hub(page: Page) -> None:
     pane = page.run_tab.pane
     (upload,) = (fn for fn in page.fns.values() if fn.outputs == [pane.sent])
