@@ -3,6 +3,7 @@
 import io
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -207,6 +208,10 @@ def test_a_deleted_run_is_deleted_in_the_dataset_in_one_commit() -> None:
             history.append(ok_result(id=id))
     assert pushed(hub) == ["first", "kept", "second"]
     with connected(hub) as history:
+        scheduler = cast(hub_dataset.PushedHistory, history)._scheduler
+        while not hasattr(scheduler, "last_future"):
+            time.sleep(0.01)
+        scheduler.last_future.result(20)  # the push at the start would find the first deletion alone
         assert history.delete(["first", "second"]) == 2
     assert pushed(hub) == ["kept"]
     deleting = [commit for commit in hub.commits if commit[0].startswith("CommitOperationDelete")]
