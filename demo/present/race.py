@@ -5,6 +5,7 @@ steeply. Where the lines cross, compiling has paid for itself.
 """
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -30,7 +31,7 @@ class Size(NamedTuple):
     row: int
     """Height of a row of text below the plot."""
     line: int
-    """Pixels by which the second line of a text below the plot lies lower than the first."""
+    """Pixels by which each further line of a text below the plot lies lower than the line before."""
     letter: float
     """Mean width of a letter, to estimate if a text fits into a line: SVG does not wrap text."""
 
@@ -228,15 +229,17 @@ def _svg(
         points = " ".join(f"{x(seconds)},{y(calls)}" for seconds, calls in (*corners, (now, line.work(now))))
         slope = f' data-first="{line.first:.9g}" data-each="{line.each:.9g}"' if marked else ""
         paths.append(f'<polyline class="line {line.kind}"{slope} points="{points}"/>')
-        row += row_height
-        sample = f'<path class="line {line.kind}" d="M{LEFT} {row - 4}h22"/>'
-        if len(f"{line.name}: {line.words}") < (right - indent) / letter:
-            between, place, colon = "", "", ": "
-        else:  # the words go to a line of their own
-            between, place, colon = " ", f' x="{indent}" dy="{line_height}"', ""
-        words = f'<tspan class="said"{place}>{colon}{escape(line.words)}</tspan>'
-        rows.append(f'{sample}<text x="{indent}" y="{row}">{escape(line.name)}{between}{words}</text>')
-        row += line_height if place else 0
+        row = top = row + row_height
+        sample = f'<path class="line {line.kind}" d="M{LEFT} {top - 4}h22"/>'
+        letters = int((right - indent) / letter)
+        if len(f"{line.name}: {line.words}") < letters:
+            words = f'<tspan class="said">: {escape(line.words)}</tspan>'
+        else:  # the words go to lines of their own
+            own = textwrap.wrap(line.words, letters)
+            place = f'class="said" x="{indent}" dy="{line_height}"'
+            words = "".join(f" <tspan {place}>{escape(part)}</tspan>" for part in own)
+            row += line_height * len(own)
+        rows.append(f'{sample}<text x="{indent}" y="{top}">{escape(line.name)}{words}</text>')
         if line.crossing is not None:
             low, at, high = ((x(time), y(lines[0].work(min(time, end)))) for time in line.crossing)
             delay = ""

@@ -73,6 +73,19 @@ def test_a_text_model_counts_tokens() -> None:
     assert re.search(r"pays after (about )?[\d\s to]+ tokens", race.picture(Report(text_result()).race))
 
 
+@pytest.mark.parametrize("size", race.SIZES)
+def test_no_text_below_the_plot_leaves_the_picture(size: str) -> None:
+    words = "pays after 3 900 to 6 000 calls, without 1.6 s of the machine's probe, which a cache needs once"
+    lines = [dataclasses.replace(line, words=words) for line in Report(full_result()).race]
+    svg = xml.fromstring(race.picture(lines, size))
+    texts = [text for text in svg.iter("{http://www.w3.org/2000/svg}text") if len(text) > 0]
+    assert len(texts) == len(lines)
+    for text in texts:
+        assert " ".join(" ".join(part.split()) for part in text.itertext() if part.strip()).endswith(words)
+        widest = max(len(part) for part in text.itertext()) * race.SIZES[size].letter
+        assert float(text.get("x")) + widest <= race.SIZES[size].width
+
+
 def test_eager_answers_while_compiled_compiles() -> None:
     picture = race.of_progress(COMPILING, SPEC)
     eager, compiled = points_of(picture)
