@@ -5,9 +5,14 @@ All values are in seconds and bytes. Raw times are stored; values that follow fr
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
+
+PositiveInt = Annotated[int, Field(gt=0)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+"""Stored numbers by which others are divided: `codec.from_plain` refuses 0 and less."""
 
 HOST_BOUND_SHARE = 1 / 3
 """If the GPU is idle for more than this share of a call, the call's time depends on the host, and varies with it."""
@@ -87,7 +92,7 @@ class Measurement:
     """Seconds of GPU work in each of 3 to 20 further calls, by CUDA events; None on a CPU."""
     warmup_seconds: tuple[float, ...]
     """Wall times of the calls before the timing. The first call of a compiled model compiles it."""
-    calls_per_block: int
+    calls_per_block: PositiveInt
     """Number of timed calls of this model in one block: its two turns in the block, added."""
     peak_memory_bytes: int | None = None
     """On a GPU: most bytes allocated in a call, weights included. On a CPU: largest resident set of the process."""
@@ -97,7 +102,7 @@ class Measurement:
     profile: Profile | None = None
     settling_seconds: tuple[float, ...] = ()
     """Wall times of calls just after a switch between eager and compiled. They are slower, and do not count."""
-    blocks_apart: int = 1
+    blocks_apart: PositiveInt = 1
     """How many blocks lie between two groups of control calls: 1 or 3. Used for `control_times` only."""
 
     @property
@@ -184,7 +189,7 @@ class GraphBreak:
 class CompileCost:
     """The time of a compiled model's first call in a process, with its parts."""
 
-    first_call_seconds: float
+    first_call_seconds: PositiveFloat
     """Wall time to trace, compile and run once. For AOTInductor: to build or load its package and run once."""
     parts: dict[str, float]
     """Seconds of each part; their sum is `first_call_seconds`.

@@ -1,8 +1,10 @@
 """Tests of the values that follow from a run's times, and of results as JSON and back."""
 
 import dataclasses
+import functools
 import json
 import math
+import operator
 from typing import Any
 
 import pytest
@@ -313,6 +315,24 @@ def test_the_samples_fill_every_field(name: str) -> None:
 def test_a_damaged_result_is_a_value_error(damage: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         from_json(to_json(ok_result()) | damage)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("eager", "calls_per_block"),
+        ("control_times", "blocks_apart"),
+        ("compilation", "cold", "first_call_seconds"),
+    ],
+    ids="-".join,
+)
+def test_a_number_that_others_are_divided_by_is_above_zero(place: tuple[str, ...]) -> None:
+    """A dataset on the Hub may hold anything: one such result would keep all races of the dataset off the wall."""
+    data = json.loads(dumps(full_result()))
+    inner = functools.reduce(operator.getitem, place[:-1], data)
+    inner[place[-1]] = type(inner[place[-1]])(0)
+    with pytest.raises(ValueError, match=f"{'.'.join(place)}: Input should be greater than 0"):
+        from_json(data)
 
 
 def test_nan_is_not_stored() -> None:
