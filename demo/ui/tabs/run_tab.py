@@ -46,7 +46,11 @@ LATER_START = "The answer stands. Measuring how long the next start takes …"
 SEARCHING = "Your search goes on. What it knows comes in a moment."
 LATE_HINT = "This takes longer than announced. Key S stops it and shows the recorded answer."
 DRAWING_SECONDS = race.PLAYED_SECONDS + 3.0
-"""For how many seconds a newly opened page is animated. This keeps the browser busy, perhaps on this machine."""
+"""For how many seconds a page is animated after it was opened or got an answer: the race is played. This keeps the
+browser busy, perhaps on this machine."""
+# in the browser: a wait on the server would hold one of the few connections that a browser has to it
+DRAWN = f"() => new Promise(done => setTimeout(done, {1000 * DRAWING_SECONDS:.0f}))"
+"""JavaScript that waits until a page is no longer animated."""
 RETURN_KEY = "again"
 """The query parameter of a page that is loaded again to follow its run, as in `events.js`."""
 MAX_RUNS = 100
@@ -58,8 +62,8 @@ class RunTab(WorkView[VisitorRun]):
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._opened_at = -math.inf
-        """When a page was opened last, by `time.monotonic`."""
+        self._drawn_at = -math.inf
+        """When a page was opened or got an answer last, by `time.monotonic`."""
         with gr.Row(elem_id="desk", equal_height=False):
             with gr.Column(elem_id="form", scale=0, min_width=320):
                 self.form = forms.Form()
@@ -95,10 +99,7 @@ class RunTab(WorkView[VisitorRun]):
         form, model = self.form, [self.form.inputs["checkpoint"], self.form.inputs["image"]]
         settled = greeted.then(self._settle, [*model, self.has_run], model, **RAW)
         forecast = settled.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
-        # in the browser: a wait on the server would hold one of the few connections that a browser has to it
-        drawn = forecast.then(
-            js=f"() => new Promise(done => setTimeout(done, {1000 * DRAWING_SECONDS:.0f}))", **IN_BROWSER
-        )
+        drawn = forecast.then(js=DRAWN, **IN_BROWSER)
         noted = drawn.then(self._busy_note, None, [form.busy, form.run_when_quiet], **RAW)
         noted.then(self._forecast, list(form.inputs.values()), form.forecast, **RAW)
 
@@ -128,7 +129,8 @@ class RunTab(WorkView[VisitorRun]):
             pane.repeat.click(self._repeat, stored, changed, **RAW),
         ):
             begun.then(inputs=self.shown_id, js=links.SHOW, **IN_BROWSER)
-            self._watch_after(begun).then(self._forecast, fields, form.forecast, **RAW)
+            shown = self._watch_after(begun).then(self._forecast, fields, form.forecast, **RAW)
+            shown.then(js=DRAWN, **IN_BROWSER).then(self._forecast, fields, form.forecast, **RAW)
         form.cancel.click(self._cancel, self.visitor, form.cancel, queue=False, **EVENT_OPTIONS)
 
     def _watch_after(self, event: Dependency) -> Dependency:
@@ -145,6 +147,7 @@ class RunTab(WorkView[VisitorRun]):
         yield {self.work_shown: gr.skip()}
 
     def _over(self, request: gr.Request, going: VisitorRun | None) -> Updates:
+        self._drawn_at = time.monotonic()
         if going is not None and not going.ended and isinstance(going.doing, Provisional):
             note = {self.pane.notice: gr.update(value=render("results.note", LATER_START), visible=True)}
             return self._result(going.doing.result, NO_FILES, stored=False) | note
@@ -198,8 +201,8 @@ class RunTab(WorkView[VisitorRun]):
         return forms.forecast_html(expected, checkpoint, list(filter(None, doubts)), query)
 
     def _crowd(self) -> cores.Crowd:
-        """Returns how much other programs use the cores; no use while a new page's animation keeps its browser busy."""
-        return cores.Crowd() if time.monotonic() - self._opened_at < DRAWING_SECONDS else cores.crowd()
+        """Returns how much other programs use the cores; no use while the race's animation keeps a browser busy."""
+        return cores.Crowd() if time.monotonic() - self._drawn_at < DRAWING_SECONDS else cores.crowd()
 
     def _here(self, spec: RunSpec) -> tuple[RunSpec, list[RunResult]]:
         """Returns `spec` with this machine's device, and the stored runs on this device, newest first."""
@@ -365,7 +368,7 @@ class RunTab(WorkView[VisitorRun]):
         3. the form, filled in as the link asks
         """
         query, form = request.query_params, self.form
-        self._opened_at = time.monotonic()
+        self._drawn_at = time.monotonic()
         name = visitor_name(visitor, request.session_hash)
         updates: Updates = {self.visitor: name, self.work_shown: None}
         work = self.work_of(request, visitor)

@@ -69,13 +69,14 @@ def test_a_busy_processor_is_noted_if_runs_use_it(gpu: str | None, visible: bool
     assert [update["visible"] for update in updates] == [visible, visible]
 
 
-def test_the_browser_that_draws_the_page_makes_no_estimate_longer(history: History, monkeypatch) -> None:
+@pytest.mark.parametrize("show", [open_page, press_run], ids=["a new page", "an answer"])
+def test_the_browser_that_draws_the_page_makes_no_estimate_longer(show: Any, history: History, monkeypatch) -> None:
     history.append(ok_result(spec=catalog.make_spec(catalog.DEFAULT, device="cpu")))
     monkeypatch.setattr(cores, "crowd", lambda: cores.Crowd(4.0))
     page = Page(FakeRunner(lambda *_: ok_result()), history=history)
     longer = "other programs make it 4 times as long"
     assert longer in forecast(page)
-    list(open_page(page))
+    list(show(page))
     assert longer not in forecast(page)
     monkeypatch.setattr(run_tab, "DRAWING_SECONDS", 0.0)
     assert longer in forecast(page)
