@@ -224,7 +224,10 @@ def _look(tab: Any, dark: bool, size: dict[str, int]) -> None:
 
 
 def _settled(tab: Any, read: Callable[[], list[str]]) -> list[str]:
-    """Returns what `read` still finds wrong after five seconds: charts adapt to a new width only after a moment."""
+    """Returns what `read` still finds wrong after five seconds.
+
+    Charts adapt to a new width only after a moment, and gradio draws a component as empty before it gets its value.
+    """
     deadline = time.monotonic() + 5
     while (faults := read()) and time.monotonic() < deadline:
         tab.wait_for_timeout(100)
@@ -244,7 +247,7 @@ def test_everybody_can_use_each_state(state: Callable[[Any], None], page: Any) -
     for name, dark, size in (("light, desktop", False, DESKTOP), ("dark, phone", True, PHONE)):
         _look(page, dark, size)
         broken[name] = _settled(page, lambda: page.evaluate(BEYOND) + page.evaluate(NAMELESS))
-        broken[name] += _broken(page, STANDARD)
+        broken[name] += _settled(page, lambda: _broken(page, STANDARD))
         broken[name] += [f"{ratio:.2f}:1 {text}" for text, ratio in page.evaluate(CONTRAST) if ratio < 4.5]
     _look(page, False, ZOOMED)
     broken["zoomed"] = _settled(page, lambda: page.evaluate(BEYOND))
