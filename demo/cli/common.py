@@ -144,6 +144,7 @@ def say_where_sent(history: History, result: RunResult, file: Path, text: str) -
 
 def spec_of_options(options: argparse.Namespace, values: OptionValues) -> RunSpec:
     """Returns the spec of a run with these option `values`. Raises BadInput if they do not fit the model."""
+    _refuse_undecoded(options.model or options.checkpoint or "")
     if options.model is not None:
         if others := [name for name in ("checkpoint", "task", "image") if getattr(options, name) is not None]:
             raise BadInput(f"A model of your own brings its inputs along: leave out --{', --'.join(others)}.")
@@ -153,6 +154,16 @@ def spec_of_options(options: argparse.Namespace, values: OptionValues) -> RunSpe
     if TEXT_GENERATION in (options.task, known and known.task):
         values = {"prompt": catalog.PROMPT, **values}
     return catalog.make_spec(checkpoint, options.task, folders=True, **values)
+
+
+def _refuse_undecoded(name: str) -> None:
+    """Raises BadInput for a file name with bytes that Python could not decode: a worker would not find the file."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        encoding = sys.getfilesystemencoding()
+        remedy = "Rename it" if encoding == "utf-8" else "Set PYTHONUTF8=1"
+        raise BadInput(f"The name {fmt.printable(name)!r} has bytes that are no {encoding} text. {remedy}.") from error
 
 
 def input_picture(picture: str | None, specs: Sequence[RunSpec]) -> Path:

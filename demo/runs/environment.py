@@ -5,9 +5,11 @@ token. Not covered: the process has the app's user, files and network. A root pr
 read the app's environment.
 """
 
+import codecs
 import contextlib
 import ctypes
 import getpass
+import locale
 import os
 import re
 import sys
@@ -47,6 +49,8 @@ def worker_environment(folder: str) -> dict[str, str]:
         environment["CUDA_VISIBLE_DEVICES"] = ""
     if "OMP_WAIT_POLICY" not in environment:
         environment.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
+    if codecs.lookup(locale.getencoding()).name == "ascii":
+        environment["PYTHONUTF8"] = "1"  # even if it is 0: torch's own files hold other letters
     folders = [str(ROOT) if IN_CHECKOUT else "", os.environ.get("PYTHONPATH", "")]
     return {
         "TORCHINDUCTOR_CACHE_DIR": str(inductor_folder()),  # else each TMPDIR would have an empty compile cache

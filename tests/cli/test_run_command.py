@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import signal
+import sys
 from typing import Any
 from unittest.mock import Mock
 from xml.etree import ElementTree
@@ -32,6 +33,18 @@ def test_a_package_is_built_by_aot(fake: Any, tmp_path) -> None:
     runner = fake(ok_result())
     assert main([*RUN, "--package", str(tmp_path / "vit")]) == 0
     assert runner.files == [Files(package=tmp_path / "vit.pt2")] and runner.runs[0].compiler == "aot"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "says"),
+    [("ascii", "has bytes that are no ascii text. Set PYTHONUTF8=1."), ("utf-8", "are no utf-8 text. Rename it.")],
+)
+def test_a_name_that_python_cannot_decode_is_refused(encoding: str, says: str, fake: Any, capsys, monkeypatch) -> None:
+    """The worker would get other letters, and would not find the file."""
+    runner = fake(ok_result())
+    monkeypatch.setattr(sys, "getfilesystemencoding", lambda: encoding)
+    assert main(["run", "--model", "m\udcc3\udcb6del.py:build"]) == 2 and runner.runs == []
+    assert says in capsys.readouterr().err
 
 
 def test_several_texts_are_joined(fake: Any) -> None:

@@ -1,6 +1,7 @@
 """Tests of a worker's environment variables, of the app's protection in /proc, and of workers that do not start."""
 
 import ctypes
+import locale
 import os
 import subprocess
 import sys
@@ -74,6 +75,14 @@ def test_waiting_threads_spin_for_a_bounded_time(name: str, value: str, spins: s
         monkeypatch.delenv(unset, raising=False)
     monkeypatch.setenv(name, value)
     assert worker_environment("/tmp").get("GOMP_SPINCOUNT") == spins
+
+
+@pytest.mark.parametrize(("encoding", "mode"), [("ANSI_X3.4-1968", "1"), ("UTF-8", "0"), ("ISO-8859-1", "0")])
+def test_a_worker_in_a_locale_without_letters_reads_utf8(encoding: str, mode: str, monkeypatch) -> None:
+    """Without it torch's inductor cannot be imported: it reads its own files in the locale's encoding."""
+    monkeypatch.setenv("PYTHONUTF8", "0")
+    monkeypatch.setattr(locale, "getencoding", lambda: encoding)
+    assert worker_environment("/tmp")["PYTHONUTF8"] == mode
 
 
 APP = """
