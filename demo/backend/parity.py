@@ -23,7 +23,7 @@ from ..core import format as fmt
 from ..core.outputs import Parity, ParityVerdict
 from . import machine_probe
 from .effects import Effects, tensors
-from .workload import Workload
+from .workload import Model, Workload, refuse_call
 
 TOLERANCE = 1e-3
 """dynamo's tolerance for transformers and timm. Allowed is this share of the number, plus this share of the tensor's
@@ -40,7 +40,7 @@ FAST_PATH = (
     "torch.backends.mha.set_fastpath_enabled(False) both agree."
 )
 MORE_CALLS, MORE_SECONDS = 30, 1.0
-"""If compiled's outputs differ, eager is called up to `MORE_CALLS` times more, to see if eager's own outputs vary. No
+"""If compiled's outputs differ, a model is called up to `MORE_CALLS` times more, to see if its own outputs vary. No
 call begins after `MORE_SECONDS`. One call finds a model that alternates between two outputs, because eager was called
 just before."""
 PERTURBED_RUNS, PERTURBED_SECONDS = 5, 20.0
@@ -240,23 +240,25 @@ def float64_reference(
     return run
 
 
-def with_known_cause(first: Parity, workload: Workload, eager: object, against: tuple[Any, ...]) -> Parity:
+def with_known_cause(
+    first: Parity, workload: Workload, compiled: Model, eager: object, against: tuple[Any, ...]
+) -> Parity:
     """Looks for a reason, other than the compile, why outputs do not match. Returns the comparison with that reason.
 
     - Eager's outputs may vary although those of its first two calls agreed by luck, as in a model that skips a layer at
       random. So eager is called again. If an output differs, the verdict is 'not comparable'.
+    - If eager draws random numbers, compiled is called again, too: the number that changes an output may be a rare one.
     - Eager may use the fast path of torch.nn's attention layers, which gives 0 in the places that a padding mask hides.
       This is named as the reason for 'differ' only if eager without the fast path agrees with compiled.
     - `first`: the comparison so far. It is returned unchanged if no reason is found.
-    - `eager`: eager's outputs. `against`: the arguments of `compare_outputs` from `compiled` on.
+    - `compiled`: the compiled model, or `refuse_call` if it was dropped. `eager`: eager's outputs.
+    - `against`: all the arguments of `compare_outputs` from `compiled` on.
     """
-    since = time.monotonic()
-    for _ in range(MORE_CALLS):
-        again = workload.outputs(workload.model)
-        if not _repeats(eager, again, TOLERANCE):
-            return compare_outputs(eager, again, *against)
-        if time.monotonic() - since > MORE_SECONDS:
-            break
+    if (others := _other_outputs(workload, workload.model, eager)) is not None:
+        return compare_outputs(eager, others, *against)
+    effects: Effects = against[-1]
+    if effects.drew and compiled is not refuse_call and _other_outputs(workload, compiled, against[0]) is not None:
+        return replace(first, verdict="not comparable", max_abs_error=None, reason=DRAWS)
     layers = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
     if first.verdict != "differ" or not any(isinstance(module, layers) for module in workload.model.modules()):
         return first
@@ -268,6 +270,18 @@ def with_known_cause(first: Parity, workload: Workload, eager: object, against: 
         torch.backends.mha.set_fastpath_enabled(before)
     same = compare_outputs(slow, slow, *against).verdict == "match"
     return replace(first, reason=f"{first.reason} {FAST_PATH}") if same else first
+
+
+def _other_outputs(workload: Workload, model: Model, known: object) -> object | None:
+    """Calls the model until its outputs are not the `known` ones, and returns them; None if all calls repeat them."""
+    since = time.monotonic()
+    for _ in range(MORE_CALLS):
+        again = workload.outputs(model)
+        if not _repeats(known, again, TOLERANCE):
+            return again
+        if time.monotonic() - since > MORE_SECONDS:
+            break
+    return None
 
 
 def _numbers(outputs: object) -> list[torch.Tensor]:

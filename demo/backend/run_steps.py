@@ -389,17 +389,17 @@ class Run(RunState):
 
     def check(self) -> None:
         """Compares outputs and predictions of eager and compiled. Times the parts of a request around the call."""
-        workload, variants = self.workload, self.variants
+        workload, model = self.workload, self.variants.compiled.model
         outputs = self.compiled_outputs
         if outputs is None:
-            outputs = workload.outputs(variants.compiled.model)
-        again = workload.outputs(variants.eager.model)
+            outputs = workload.outputs(model)
+        again = workload.outputs(workload.model)
         shares, fault, tie = {}, "", ""
         if self.result.predictions is not None and (compiled := workload.predictions(outputs)) is not None:
             eager, task = self.result.predictions["eager"], BY_NAME[self.spec.task]
             self.set_fields(predictions={"eager": eager, "compiled": compiled})
             shares, fault = task.agreement(eager, compiled), task.fault(eager, compiled)
-            tie = workload.tie(self.eager_outputs, outputs) if fault else ""
+            tie = task.tie(eager, compiled) if fault else ""
         peak_memory = self.result.eager.peak_memory_bytes if self.result.eager is not None else None
         say_so = partial(self.events.progress, "check", 0.91, code="float64")
         reference = parity.float64_reference(workload, peak_memory, say_so)
@@ -408,7 +408,7 @@ class Run(RunState):
         if agreement.verdict != "match":
             self.events.progress("check", 0.93, code="eager_again")
             with self.errors_as_caveats():
-                agreement = parity.with_known_cause(agreement, workload, self.eager_outputs, against)
+                agreement = parity.with_known_cause(agreement, workload, model, self.eager_outputs, against)
         self.set_fields(parity=replace(agreement, reason=f"{agreement.reason} {tie}".rstrip()))
         self.caveats += caveats.of_agreement(agreement, self.effects)
         self.set_fields(end_to_end=workload.end_to_end(outputs))

@@ -89,13 +89,6 @@ class Workload(ABC):
         """Returns predictions from the outputs of one call; None with random weights, and for a user's own model."""
         return None
 
-    def tie(self, eager: Any, compiled: Any) -> str:
-        """Returns a sentence if rounding alone decided between two predictions; '' if not, or if that is not known.
-
-        `eager`, `compiled`: the values of `outputs` for the two models, whose predictions are not the same.
-        """
-        return ""
-
     def end_to_end(self, outputs: object) -> EndToEnd | None:
         """Times what a request needs besides the model's call, such as preprocessing. `outputs`: those of one call.
 

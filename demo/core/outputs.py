@@ -77,6 +77,8 @@ class Predictions:
     pieces: tuple[str, ...] | None = None
     """The text that each token added; '' for a special token, or one that ends in the middle of a character."""
     token_ids: tuple[int, ...] | None = None
+    ties: tuple[tuple[int, ...], ...] | None = None
+    """For each token of `token_ids`, the ids of tokens that are as likely but for rounding; () if there is no other."""
 
     def lines(self) -> list[str]:
         """Returns the predictions as plain text: an entry for each label, box or segment, or the one generated text.

@@ -19,7 +19,7 @@ from ..core.quality import Quality, quality
 from ..core.result import RunResult
 from ..core.stats import TAKEN_FACTOR
 from ..tasks.registry import BY_NAME
-from ..tasks.text_generation import same_tokens
+from ..tasks.text_generation import parting
 from . import naming, speedup_words as words
 from .race import RaceLine
 
@@ -432,9 +432,9 @@ class Report:
         notes = []
         if result.predictions and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None):
             notes.append(DRAWN_ONLY)
-        texts = [side.token_ids for side in (result.predictions or {}).values() if side.token_ids is not None]
-        if len(texts) > 1 and texts[0] != texts[1]:
-            notes.append(f"The texts differ from token {same_tokens(*texts) + 1} on.")
+        texts = [side for side in (result.predictions or {}).values() if side.token_ids is not None]
+        if len(texts) > 1 and texts[0].token_ids != texts[1].token_ids:
+            notes.append(parting(*texts))
             if result.spec.dtype != "float32":
                 notes[-1] += (
                     f" In {result.spec.dtype} one rounding can lead to another token, and from there to another text. "

@@ -38,6 +38,9 @@ class Task(Generic[P]):
     match'."""
     fault: Callable[[P, P], str] = lambda eager, compiled: ""
     """Returns why rounding in float32 cannot explain a difference of the predictions, as a sentence; '' if it can."""
+    tie: Callable[[P, P], str] = lambda reference, other: ""
+    """Returns a sentence if rounding alone decided between two predictions that differ; '' if not, or if that is not
+    known."""
     refusal: Callable[[Settings], str] = lambda spec: ""
     """Returns why a `RunSpec` of this task cannot run, and what to choose, in sentences; '' if it can."""
     unit: Literal["image", "call", "token"] = "image"

@@ -21,6 +21,21 @@ def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
     return {"same_tokens": same_tokens(ours, theirs) / len(ours)}
 
 
+def tie(reference: Predictions, other: Predictions) -> str:
+    ours, theirs = reference.token_ids or (), other.token_ids or ()
+    at = same_tokens(ours, theirs)
+    tied = dict(enumerate(reference.ties or ()))
+    if not set(theirs[at : at + 1]) & set(tied.get(at, ())):
+        return ""
+    return f"The answers part at token {at + 1} of {len(ours)}, where the likeliest tokens differ by rounding only."
+
+
+def parting(reference: Predictions, other: Predictions) -> str:
+    """Returns from which token on two texts differ, as a sentence."""
+    place = same_tokens(reference.token_ids or (), other.token_ids or ()) + 1
+    return tie(reference, other) or f"The texts differ from token {place} on."
+
+
 def fault(eager: Predictions, compiled: Predictions) -> str:
     # Decides for float32 only: in float16 or bfloat16 one rounding may lead to another word, and so to another text.
     ours, theirs = eager.token_ids or (), compiled.token_ids or ()
@@ -33,7 +48,7 @@ def fault(eager: Predictions, compiled: Predictions) -> str:
 def difference(reference: Predictions, other: Predictions) -> str:
     ours, theirs = reference.token_ids or (), other.token_ids or ()
     same = same_tokens(ours, theirs)
-    if same >= min(SAME_TOKENS, len(ours), len(theirs)):
+    if same >= min(SAME_TOKENS, len(ours), len(theirs)) or tie(reference, other):
         return ""
     return f"writes another text than plain eager from token {same + 1} on"
 
@@ -56,6 +71,7 @@ TASK = Task(
     difference,
     shares={"same_tokens": ("{share} of the tokens are the same, from the first on", 0.0)},
     fault=fault,
+    tie=tie,
     refusal=refusal,
     unit="token",
     unused=("channels_last",),

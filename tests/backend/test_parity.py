@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from demo.backend import parity
 from demo.backend.effects import Effects
+from demo.backend.workload import refuse_call
 from demo.core.outputs import Parity
 
 BASE = torch.linspace(-2, 2, 100)
@@ -348,9 +349,9 @@ def test_the_fast_path_is_named_only_if_eager_agrees_without_it(fast_path: bool)
         torch.backends.mha.set_fastpath_enabled(False)
         compiled = workload.outputs(model) + (0.0 if fast_path else 1.0)
         torch.backends.mha.set_fastpath_enabled(True)
-        against = (compiled, "float32", lambda share: eager)
+        against = (compiled, "float32", lambda share: eager, None, "", Effects())
         differ = parity.compare_outputs(eager, eager, *against)
-        result = parity.with_known_cause(differ, workload, eager, against)
+        result = parity.with_known_cause(differ, workload, refuse_call, eager, against)
     assert (differ.verdict, result.verdict) == ("differ", "differ")
     assert (parity.FAST_PATH in result.reason) is fast_path
 
@@ -371,9 +372,32 @@ def test_eager_is_called_again_before_outputs_are_said_to_differ(
     workload: Any = SimpleNamespace(model=nn.Identity(), outputs=lambda model: BASE + (next(calls) % every == 0))
     against = (BASE + 1, "float32", lambda share: exact, None, "", effects)
     first = parity.compare_outputs(BASE, BASE, *against)
-    result = parity.with_known_cause(first, workload, BASE, against)
+    result = parity.with_known_cause(first, workload, refuse_call, BASE, against)
     assert words not in first.reason or verdict == "differ"
     assert result.verdict == verdict and words in result.reason
+
+
+@pytest.mark.parametrize(
+    ("every", "draws", "verdict"),
+    [
+        pytest.param(9, True, "not comparable", id="now and then, and the model draws"),
+        pytest.param(9, False, "differ", id="now and then, and it draws nothing"),
+        pytest.param(1, True, "differ", id="always, though the model draws"),
+    ],
+)
+def test_compiled_is_called_again_if_the_model_draws(every: int, draws: bool, verdict: str) -> None:
+    """Eager always gives the same. Compiled gave another output in the call that was compared."""
+    calls, compiled = count(), lambda: None
+
+    def outputs(model: Any) -> torch.Tensor:
+        return BASE + (model is compiled and next(calls) % every == 0)
+
+    workload: Any = SimpleNamespace(model=nn.Identity(), outputs=outputs)
+    against = (outputs(compiled), "float32", lambda share: BASE, None, "", Effects(drew=draws, seeds=9))
+    first = parity.compare_outputs(BASE, BASE, *against)
+    result = parity.with_known_cause(first, workload, compiled, BASE, against)
+    assert (first.verdict, result.verdict) == ("differ", verdict)
+    assert result.unknown is (verdict == "not comparable") and (parity.DRAWS in result.reason) is result.unknown
 
 
 def test_slow_calls_are_repeated_once_and_twice_in_float64(monkeypatch) -> None:
@@ -386,7 +410,7 @@ def test_slow_calls_are_repeated_once_and_twice_in_float64(monkeypatch) -> None:
         return BASE
 
     workload: Any = SimpleNamespace(model=nn.Identity(), outputs=lambda model: outputs("eager"))
-    against = (BASE + 1, "float32", lambda share: outputs("moved" if share else "exact"))
+    against = (BASE + 1, "float32", lambda share: outputs("moved" if share else "exact"), None, "", Effects())
     first = parity.compare_outputs(BASE, BASE, *against)
-    assert parity.with_known_cause(first, workload, BASE, against).verdict == "differ"
+    assert parity.with_known_cause(first, workload, refuse_call, BASE, against).verdict == "differ"
     assert calls == {"exact": 1, "moved": 2, "eager": 1}

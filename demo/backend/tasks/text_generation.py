@@ -23,7 +23,6 @@ from ...core.options import BadInput, RunSpec
 from ...core.outputs import Predictions
 from ...core.result import FIRST_TOKEN
 from ...core.size_log import InputSize
-from ...tasks.text_generation import same_tokens
 from .. import compilation, error_text, failures, models, timing
 from ..messages import Events
 from ..restorer import Restorer
@@ -190,13 +189,6 @@ class TextWorkload(Workload):
             _, logits, _ = self.decoding.answer(model, self.decoding.eager_tokens)
         return {"tokens": tokens.tolist(), "logits": logits, "ties": ties}
 
-    def tie(self, eager: Any, compiled: Any) -> str:
-        ours, theirs = eager["tokens"], compiled["tokens"]
-        at = same_tokens(ours, theirs)
-        if at == len(ours) or theirs[at] not in eager["ties"][at]:
-            return ""
-        return f"The answers part at token {at + 1} of {len(ours)}, where the likeliest tokens differ by rounding only."
-
     def exact_outputs(self, exact: Model) -> dict[str, torch.Tensor]:
         """Returns the logits of `exact`, a float64 copy of the model, from one call over prompt and answer together."""
         assert self.decoding.eager_tokens is not None
@@ -207,7 +199,10 @@ class TextWorkload(Workload):
     def predictions(self, outputs: object) -> Predictions | None:
         assert isinstance(outputs, dict)  # by `outputs`
         tokenizer = self.loaded.tokenizer
-        return None if tokenizer is None else as_text(tokenizer, outputs["tokens"])
+        if tokenizer is None:
+            return None
+        ties = tuple(tuple(ids) if len(ids) > 1 else () for ids in outputs["ties"])
+        return replace(as_text(tokenizer, outputs["tokens"]), ties=ties)
 
     def time_more(self, variants: Variants, log: compilation.CompileLog, events: Events) -> dict[str, object]:
         """Times the prefill of the eager and of the compiled model, in turns. Returns the fields for the result."""
