@@ -151,6 +151,10 @@ TRACE = (
         "RNN, GRU, or LSTM",
         "With torch._dynamo.config.allow_rnn = True in the file of the model, dynamo traces these layers.",
     ),
+    Cause(
+        "torch.jit.script/freeze",
+        "Build this part without torch.jit: dynamo does not trace TorchScript.",
+    ),
 )
 
 

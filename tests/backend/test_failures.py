@@ -13,6 +13,7 @@ from torch._dynamo.exc import Unsupported, UserError, UserErrorType
 from torch._inductor.exc import InductorError
 
 from demo.backend import failures, profiling
+from demo.backend.compilation import CompileLog
 from demo.core import catalog
 from demo.core.caveat import Caveat
 from demo.core.measurement import Compilation, GraphBreak
@@ -148,6 +149,21 @@ def test_a_model_that_dynamo_leaves_to_eager_gets_the_remedy_of_the_cause(place:
     with torch._dynamo.config.patch(suppress_errors=True):
         hidden = failures.nothing_done([Caveat("no_graph")], compilation).message
     assert hidden.endswith("LSTM; suppress_errors of torch._dynamo made eager calls of this error.")
+
+
+def test_a_scripted_part_is_named_as_the_reason_why_nothing_is_compiled() -> None:
+    class Mixed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.part = torch.jit.script(torch.nn.ReLU())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.part(x).sin()
+
+    log = CompileLog()
+    torch.compile(Mixed(), backend="eager")(torch.ones(2))
+    failure = failures.nothing_done([Caveat("no_graph")], replace(NOTHING, graph_breaks=log.graph_breaks))
+    assert failure.remedy == "Build this part without torch.jit: dynamo does not trace TorchScript."
     assert failures.nothing_done([Caveat("no_graph")], NOTHING).remedy == ""
     with torch.compiler.set_stance("force_eager"):  # as a forward may do
         assert failures.nothing_done([Caveat("no_graph")], NOTHING).remedy.startswith("torch.compiler.set_stance(")
