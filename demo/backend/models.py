@@ -17,6 +17,7 @@ import huggingface_hub
 import torch
 import transformers
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.image_processing_base import ImageProcessingMixin
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file
 
 from ..core import catalog, format as fmt, hub, limits
@@ -122,6 +123,7 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
             processor = transformers.AutoImageProcessor.from_pretrained(source.name, backend="pil", **options)
             refuse_large_inputs(processor, spec.checkpoint)
             refuse_other_channels(processor, config, spec.checkpoint)
+            caveats += _of_processor(processor, source)
     memory_format = torch.channels_last if spec.channels_last else torch.contiguous_format
     model.to(device, memory_format=memory_format).eval()  # type: ignore[arg-type]  # transformers' stub loses `self`
     return LoadedModel(model, processor, tokenizer, checkpoint, caveats)
@@ -201,6 +203,24 @@ def _of_formats(spec: RunSpec, config: PreTrainedConfig) -> list[Caveat]:
     if stored in ("bfloat16", "float16") and dtype_of(spec) == torch.float32:
         return [Caveat("stored_dtype", {"stored": stored, "dtype": spec.dtype})]
     return []
+
+
+def _of_processor(processor: object, source: Source) -> list[Caveat]:
+    """Returns a caveat if the checkpoint names an image processor that transformers does not have.
+
+    Transformers then takes the one of the model's type, without a warning.
+    """
+    entries, _ = ImageProcessingMixin.get_image_processor_dict(source.name, **source.options)
+    named = str(entries.get("image_processor_type") or entries.get("feature_extractor_type") or "")
+    used = _common_name(type(processor).__name__)
+    if not named or _common_name(named) == used:
+        return []
+    return [Caveat("other_processor", {"named": fmt.printable(named)[:MAX_LABEL], "used": used})]
+
+
+def _common_name(processor: str) -> str:
+    """Returns the name of an image processor without what names its backend, or an old release."""
+    return processor.removesuffix("Pil").removesuffix("Fast").replace("FeatureExtractor", "ImageProcessor")
 
 
 def _tokenizer(source: Source, options: Options) -> PreTrainedTokenizerBase:

@@ -28,9 +28,17 @@ def dtype_of(spec: RunSpec) -> torch.dtype:
     return {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(spec.dtype, torch.float32)
 
 
+def is_cast(tensor: torch.Tensor) -> bool:
+    """Returns whether the tensor gets the number format of a run. Integers, complex numbers and 8-bit floats do not.
+
+    An 8-bit float means nothing without its scale, which the model keeps beside it.
+    """
+    return tensor.is_floating_point() and tensor.itemsize > 1
+
+
 def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torch.Tensor:
     """Copies an input to the device. Real numbers get the spec's dtype, and a 4-D tensor the spec's memory format."""
-    moved = tensor.detach().to(device, dtype_of(spec) if tensor.is_floating_point() else None)
+    moved = tensor.detach().to(device, dtype_of(spec) if is_cast(tensor) else None)
     channels_last = spec.channels_last and moved.dim() == 4
     return moved.contiguous(memory_format=torch.channels_last) if channels_last else moved
 

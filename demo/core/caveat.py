@@ -68,6 +68,10 @@ WORDS = {
     "quantized": "The checkpoint is quantised ({method}) and random weights are not: its latency is another, and "
     "predictions would mean nothing.",
     "stored_dtype": "The checkpoint's weights are stored in {stored}, and this run computes in {dtype}.",
+    "given_dtype": "The model or its inputs were given in {given}, and this run computes in {dtype}: in {given} its "
+    "latency is another.",
+    "other_processor": "The checkpoint's image processor is a {named}, which this transformers does not have. A {used} "
+    "prepared the picture: predictions may not be the checkpoint's.",
     "slow_format": "This processor has no fast {dtype}: in float32 a matrix product is {times} times faster here.",
     "white_sheet": "The picture is transparent, and on white nothing of it can be seen: the model saw a white sheet.",
     "paused": "This process was stopped for {seconds} while it was timed, as by a machine that sleeps. The calls "
@@ -78,7 +82,8 @@ WORDS = {
 IMPORTANT = (
     "no_graph", "same_tensor", "copied_answer", "constant", "lazy", "not_compared", "unread", "separate", "growth",
     "subnormal", "draws",
-    "missing_weights", "unused_weights", "quantized", "white_sheet", "slow_format", "given_back", "grows",
+    "missing_weights", "unused_weights", "other_processor", "quantized", "given_dtype", "white_sheet", "slow_format",
+    "given_back", "grows",
     "compiles_itself", "note", "narrow_vectors", "cudagraphs", "fallbacks", "breaks", "bos_twice", "eos_at_end",
     "not_counted", "drew"
 )  # fmt: skip

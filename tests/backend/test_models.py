@@ -310,6 +310,24 @@ def test_a_checkpoint_in_another_format_has_a_caveat(
     assert list(keys_of(Path(changed_copy(tmp_path, MODEL, **entries)), **options)) == keys
 
 
+@pytest.mark.parametrize(
+    ("entries", "named"),
+    [
+        ({"image_processor_type": "MyImageProcessor"}, "MyImageProcessor"),
+        ({"image_processor_type": None, "feature_extractor_type": "MyFeatureExtractor"}, "MyFeatureExtractor"),
+        ({"image_processor_type": "ViTImageProcessorFast"}, None),
+        ({"image_processor_type": None, "feature_extractor_type": "ViTFeatureExtractor"}, None),
+        ({"image_processor_type": None}, None),
+    ],
+    ids=["unknown", "unknown, of an old release", "another backend", "an old release's", "none named"],
+)
+def test_an_image_processor_that_is_not_there_has_a_caveat(
+    entries: dict[str, Any], named: str | None, tmp_path
+) -> None:
+    found = {"other_processor": {"named": named, "used": "ViTImageProcessor"}} if named else {}
+    assert keys_of(Path(changed_copy(tmp_path, PROCESSOR, **entries))) == found
+
+
 @pytest.mark.parametrize(("name", "kind"), [("mask2former-swin-tiny-coco-instance", "instance"), ("my-own", None)])
 def test_a_universal_model_is_decoded_as_its_name_says(name: str, kind: str | None, tmp_path):
     folder = write_repository("facebook/mask2former-swin-tiny-coco-panoptic", tmp_path / name)

@@ -24,15 +24,17 @@ from torch._dynamo import OptimizedModule
 from torch.utils import _pytree as pytree
 
 from ...core.catalog import IN_MEMORY, own_model_module, own_model_parts
+from ...core.caveat import Caveat
 from ...core.files import LFS_REMEDY
 from ...core.options import BadInput, RunSpec
 from .. import causes, compilation
 from ..effects import tensors
 from ..failures import with_line
-from ..workload import Batch, Model, Workload, dtype_of, on_device
+from ..workload import Batch, Model, Workload, dtype_of, is_cast, on_device
 
 FIX = "Fix it, and run it again."
 RETURN_BY_NAME = "Return them as a dict by name, which its ** passes on."
+LOAD_THEM = "Load the weights (load_state_dict with assign=True), and make inputs and weights on a CPU."
 ADD_NAMES = "Give forward a named parameter for each input: forward(self, x)."
 UNREADABLE = (pickle.UnpicklingError, SafetensorError, ValueError, EOFError, RuntimeError)
 """Errors that loaders of weights or JSON raise if the file is only a Git LFS pointer."""
@@ -83,8 +85,11 @@ def load(spec: RunSpec, device: torch.device) -> OwnModel:
     if any(map(_is_compiled, model.modules())):
         raise BadInput(f"The module of {called} is compiled already, or a part of it. Return it before torch.compile.")
     batch = _by_name(model, raw_inputs, called)
+    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers(), *tensors(batch))):
+        raise BadInput(f"{called} returned weights or inputs on the meta device, which hold no numbers. {LOAD_THEM}")
     inputs = pytree.tree_map_only(torch.Tensor, lambda tensor: on_device(tensor, spec, device), batch)
-    return OwnModel(spec, device, _place(model, spec, device), inputs)
+    caveats = _of_format(model, batch, spec)  # before the weights get another
+    return OwnModel(spec, device, _place(model, spec, device), inputs, caveats=caveats)
 
 
 def _is_compiled(module: torch.nn.Module) -> bool:
@@ -95,17 +100,28 @@ def _is_compiled(module: torch.nn.Module) -> bool:
 
 
 def _place(model: torch.nn.Module, spec: RunSpec, device: torch.device) -> torch.nn.Module:
-    """Returns the module in eval mode, on the device. Real weights get the spec's dtype, complex ones do not."""
+    """Returns the module in eval mode, on the device. Weights get the spec's dtype, as far as they are `is_cast`."""
     dtype = dtype_of(spec)
     with contextlib.suppress(NotImplementedError):  # an exported module refuses: it has one mode
         model.eval()  # not chained: a user's `train` may return nothing
     model = model.to(device)
-    if any(weight.is_floating_point() and weight.dtype != dtype for weight in model.parameters()):
-        cast = {torch.float16: model.half, torch.bfloat16: model.bfloat16, torch.float32: model.float}
-        model = cast[dtype]()  # `to` would make complex weights real
+    if any(is_cast(weight) and weight.dtype != dtype for weight in model.parameters()):
+        # `to` would make complex weights real, and 8-bit floats wide.
+        model = model._apply(lambda tensor: tensor.to(dtype) if is_cast(tensor) else tensor)
     if spec.channels_last:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub asks for more
     return model
+
+
+def _of_format(model: torch.nn.Module, batch: Batch, spec: RunSpec) -> list[Caveat]:
+    """Returns a caveat if weights or inputs have another number format than float32, in which the run computes."""
+    if dtype_of(spec) != torch.float32:  # asked for
+        return []
+    formats = {
+        str(tensor.dtype).removeprefix("torch.") for tensor in (*model.parameters(), *tensors(batch)) if is_cast(tensor)
+    }
+    others = " and ".join(sorted(formats - {"float32"}))
+    return [Caveat("given_dtype", {"given": others, "dtype": spec.dtype})] if others else []
 
 
 def _import_file(checkpoint: str, file: Path) -> ModuleType:

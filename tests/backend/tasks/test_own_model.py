@@ -47,6 +47,15 @@ class Wave(torch.nn.Module):
     def train(self, mode=True): pass
     def forward(self, x): return x.sum() * self.turn * self.scale
 
+class Eighth(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(2, 2).to(torch.float8_e4m3fn), requires_grad=False)
+        self.scale = torch.nn.Parameter(torch.ones(2))
+    def forward(self, x): return x @ self.weight.to(x.dtype) * self.scale
+def meta(): return torch.nn.Linear(2, 2, device="meta"), torch.ones(2)
+def eighth(): return Eighth(), torch.ones(1, 2)
+
 helper = torch.compile(lambda x: x.relu(), backend="eager")
 class Helped(torch.nn.Linear):
     def forward(self, x): return helper(super().forward(x))
@@ -187,11 +196,30 @@ def test_outputs_in_a_dataclass_are_compared(file: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_weights_get_the_runs_dtype_unless_they_are_complex(dtype: str, file: Path) -> None:
+def test_weights_get_the_runs_dtype_unless_complex_or_8_bits(dtype: str, file: Path) -> None:
     assert load(file, "half", dtype=dtype).eager()["y"].dtype == getattr(torch, dtype)
     assert load(file, "exported_by_name", dtype=dtype).eager()["y"].dtype == getattr(torch, dtype)
     wave = load(file, "wave", dtype=dtype)
     assert wave.eager().is_complex() and wave.model.scale.dtype == getattr(torch, dtype)
+    eighth = load(file, "eighth", dtype=dtype)
+    assert (eighth.model.weight.dtype, eighth.eager().dtype) == (torch.float8_e4m3fn, getattr(torch, dtype))
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "given"),
+    [
+        ("half", "float32", ["bfloat16"]),
+        ("wrapped", "float32", ["float64"]),  # its inputs
+        ("half", "bfloat16", []),  # asked for
+        ("one", "float32", []),
+        ("eighth", "float32", []),  # stays as it is
+    ],
+)
+def test_a_model_that_was_given_in_another_format_has_a_caveat(
+    function: str, dtype: str, given: list[str], file: Path
+) -> None:
+    caveats = load(file, function, dtype=dtype).caveats
+    assert [caveat.values["given"] for caveat in caveats if caveat.key == "given_dtype"] == given
 
 
 @pytest.mark.parametrize(
@@ -214,6 +242,7 @@ def test_weights_get_the_runs_dtype_unless_they_are_complex(dtype: str, file: Pa
         ("stars", "takes *args by position only, and inputs are given by name. Return them as a dict by name"),
         ("first", "forward of First takes x by position only"),
         ("exported", "takes its inputs by position, and inputs are given by name. Export it by name"),
+        ("meta", "returned weights or inputs on the meta device, which hold no numbers. Load the weights"),
         ("scripted", "returned TorchScript, which torch.compile refuses. Return the module it was made of."),
         ("unfetched", "Git LFS pointers are beside it: weights.safetensors. Run `git lfs pull` in"),
     ],
