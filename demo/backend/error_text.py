@@ -5,7 +5,7 @@ import os
 import re
 import textwrap
 
-from ..core.format import without_folders
+from ..core.format import without_folders, without_secrets
 
 # Patterns in a compiler's error (two), and in a child's traceback.
 _OUTPUT = re.compile(r"^.*\b(?:Output|stderr):\n", re.MULTILINE)
@@ -30,4 +30,7 @@ def first_line(error: BaseException) -> str:
     errors = _COMPILER_ERROR.findall(output[0])[:1] if output else _RAISED.findall(text)[-1:]
     lines = [line.strip() for line in (errors or output[-1:] or [text])[0].splitlines()]
     useful = [line for line in lines if line and not line.startswith(advice)]
-    return textwrap.shorten(without_folders(" ".join(useful[:2])), 400, placeholder=" …") or type(error).__name__
+    return (
+        textwrap.shorten(without_folders(without_secrets(" ".join(useful[:2]))), 400, placeholder=" …")
+        or type(error).__name__
+    )

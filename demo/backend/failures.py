@@ -263,5 +263,5 @@ def _reason(error: BaseException) -> str:
     text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
     if "ignore_mismatched_sizes" in text:
         return "its weights have other shapes than its config says"
-    text = fmt.without_folders(" ".join(text.split())) or type(error).__name__
+    text = fmt.without_folders(fmt.without_secrets(" ".join(text.split()))) or type(error).__name__
     return re.split(r"\. (?=[A-Z])", text, maxsplit=1)[0][:300].rstrip(".:")

@@ -21,22 +21,26 @@ MOVES_SPEED = re.compile(
 )
 """Environment variables that change what torch, its libraries or the allocator do, and so how fast a model is."""
 NO_SPEED = re.compile(
-    r"\w*(_DIR|_HOME|_PATH|_LOGS?|_VERSION|URL|TOKEN|KEY|SECRET|PASSWORD|VISIBLE_DEVICES|CREDENTIALS?)\w*"
-    r"|NVIDIA_(DRIVER|REQUIRE)\w*"
+    r"\w*(_DIR|_HOME|_PATH|_LOGS?|_VERSION|VISIBLE_DEVICES|URL|TOKEN|KEY|SECRET|AUTH|CRED|COOKIE|LICENSE)\w*"
+    r"|\w*(PASS(WORD|WD|PHRASE|CODE)\w*|_(PASS|PWD|PW|PAT))|NVIDIA_(DRIVER|REQUIRE)\w*"
 )
 """Matches those names that are left out although `MOVES_SPEED` matches them: they do not change speed, or their values
 are secret."""
+OPAQUE = re.compile(r"(?<!\w)(?=\w*\d)(?=\w*[A-Za-z])\w{20,}")
+"""Matches a long word of letters and digits, as secrets are: no value of a variable that moves speed has one."""
 
 
 def speed_variables() -> str:
     """Returns the environment variables that are set and change speed: 'ATEN_CPU_CAPABILITY=avx2, OMP_DYNAMIC=TRUE'.
 
-    Paths are cut to their last part. GOMP_SPINCOUNT is left out if it has the value that the app itself sets.
+    Paths are cut to their last part, and what may be a secret is '…'. GOMP_SPINCOUNT is left out if it has the value
+    that the app itself sets.
     """
     own = ("GOMP_SPINCOUNT", cores.SPIN_COUNT)
     names = (name for name in sorted(os.environ) if MOVES_SPEED.fullmatch(name) and not NO_SPEED.fullmatch(name))
     values = {name: os.environ[name] for name in names if (name, os.environ[name]) != own}
-    return ", ".join(f"{name}={fmt.shorten(fmt.redact(value), 80)}" for name, value in values.items())
+    shown = {name: OPAQUE.sub("…", fmt.redact(value)) for name, value in values.items()}
+    return ", ".join(f"{name}={fmt.shorten(value, 80)}" for name, value in shown.items())
 
 
 def load_gpu_libraries(spec: RunSpec, device: torch.device) -> float:

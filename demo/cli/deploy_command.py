@@ -63,7 +63,7 @@ def _deploy(options: argparse.Namespace) -> int:
         reason = fmt.printable(" ".join(str(error).split())[:400])
         print(f"Not deployed: {type(error).__name__}: {reason}. {ADVICE}", file=sys.stderr)
         return FAILED
-    print(f"{hub.endpoint()}/spaces/{options.space}")
+    print(f"{hub.shown_endpoint()}/spaces/{options.space}")
     return OK
 
 

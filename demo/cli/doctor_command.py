@@ -119,7 +119,7 @@ def doctor_report(machine: HostInfo | None, reachable: bool, problems: list[str]
         }
     with suppress(HistoryError):
         facts["results"] = str(History().path)
-    facts["hub"] = f"{hub.endpoint()}, {'reachable' if reachable else 'not reachable'}"
+    facts["hub"] = f"{hub.shown_endpoint()}, {'reachable' if reachable else 'not reachable'}"
     lines = [line for name, fact in facts.items() if fact for line in hanging(f"{name:<14}", fact)]
     lines += ["", "A run would fail here:" if problems else "A run would work here."]
     lines += [line for problem in problems for line in hanging("- ", problem)]

@@ -50,7 +50,8 @@ class ProgressLine:
         """
         if self._stream.isatty():
             columns = shutil.get_terminal_size().columns
-            self._print(f"\r\x1b[K{progress_text(progress)[: columns - 1]}")
+            text = fmt.printable(progress_text(progress), kept="")
+            self._print(f"\r\x1b[K{text[: columns - 1]}")
         elif (self._begins(progress) and each_phase) or time.monotonic() - self._said_at > SIGN_OF_LIFE_SECONDS:
             self.say(progress_text(progress))
 
@@ -68,7 +69,7 @@ class ProgressLine:
         """Prints a line that is not rewritten."""
         self.end()
         self._said_at = time.monotonic()
-        self._print(f"{text}\n")
+        self._print(f"{fmt.printable(text)}\n")
 
 
 @contextmanager
@@ -252,7 +253,7 @@ def history_table(results: Sequence[RunResult]) -> str:
 
 
 def table(rows: Iterable[Sequence[str]]) -> list[str]:
-    cells = [list(row) for row in rows]
+    cells = [[fmt.printable(cell, kept="") for cell in row] for row in rows]  # a folder's name may hold control codes
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 

@@ -7,6 +7,13 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+_LOGIN = re.compile(r"""(?<=://)[^/?#\s'"<>]*@""")
+"""Matches user name and password in an address, such as 'me:secret@' in https://me:secret@host/."""
+_TOKEN = re.compile(
+    r"\b(hf_|api_org_|sk-(?:\w+-)?|gh[opsu]_|github_pat_|glpat-|nvapi-|xox[abpr]-|AKIA|(?i:authorization\W+\w+ ))"
+    r"[A-Za-z0-9]{12,}[\w.~+/=-]*"
+)
+"""Matches tokens of the Hub and of other services, which have well-known beginnings, and those of HTTP headers."""
 _PATH = re.compile(r"""(?<![\w/.:~-])(?:file://|~)?(?:/[^\s/'"`,;:()<>|]+)+/([^\s/'"`,;:()<>|]*)""")
 
 
@@ -158,9 +165,14 @@ def minute(at: str) -> str:
     return at[:16].replace("T", " ")
 
 
+def without_secrets(text: str) -> str:
+    """Returns `text` without logins in addresses, and with '…' for each token that is known by its beginning."""
+    return _TOKEN.sub(lambda token: f"{token[1]}…", _LOGIN.sub("", text))
+
+
 def redact(text: str) -> str:
-    """Returns an error's text without folders of this machine and without control characters, for a browser."""
-    return printable(without_folders(text))
+    """Returns an error's text without folders of this machine, secrets and control characters, for a browser."""
+    return printable(without_folders(without_secrets(text)))
 
 
 _JOINER = re.compile("(?<=[^\\s\0-\u058f\u2000-\u206f])[\u200c\u200d]")

@@ -1,5 +1,7 @@
 """Checks whether a checkpoint can be loaded, from the local cache or from the Hugging Face Hub."""
 
+import base64
+import http.client
 import os
 import socket
 import ssl
@@ -12,7 +14,9 @@ from concurrent.futures import Future
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
+
+from . import format as fmt
 
 T = TypeVar("T")
 
@@ -33,7 +37,18 @@ class Trouble(NamedTuple):
 
 
 def endpoint() -> str:
+    """Returns the address of the Hub. It may contain a login: `shown_endpoint` is for texts."""
     return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+
+
+def shown_endpoint() -> str:
+    """Returns the address of the Hub without a login that it may contain, for links and messages."""
+    return _without_login(endpoint())
+
+
+def _without_login(address: str) -> str:
+    bare = fmt.without_secrets(address)
+    return bare if "://" in bare else bare.rpartition("@")[2]  # someone forgot https://
 
 
 class NoAnswer(OSError):
@@ -64,7 +79,7 @@ def ask(question: Callable[[], T], seconds: float) -> T:
         return answer.result(seconds)
     except Exception as error:
         late = "" if answer.done() else f"it did not answer within {seconds:.0f} s"
-        raise NoAnswer(late or str(error) or type(error).__name__) from error
+        raise NoAnswer(late or fmt.without_secrets(str(error)) or type(error).__name__) from error
 
 
 def can_load(checkpoint: str) -> bool:
@@ -89,14 +104,21 @@ def _trouble(address: str, minute: int) -> Trouble | None:
 
     `minute` (a count of minutes) is only part of the cache's key: with a new `minute` the server is asked again.
     """
+    bare = _without_login(address)
     try:
-        urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PROBE_SECONDS).close()
+        if urlsplit(bare).scheme not in ("http", "https"):
+            raise ValueError
+        login = urlsplit(address).netloc.rpartition("@")[0]  # `urlopen` would take it for a part of the host's name
+        basic = {"Authorization": f"Basic {base64.b64encode(unquote(login).encode()).decode()}"} if login else {}
+        urllib.request.urlopen(
+            urllib.request.Request(bare, headers=basic, method="HEAD"), timeout=PROBE_SECONDS
+        ).close()
     except urllib.error.HTTPError as error:  # an error page is a reply, unless a proxy wrote it
-        return _through_proxy(address, "asks for a login") if error.code == 407 else None
-    except ValueError:
-        return Trouble(f"HF_ENDPOINT is {address!r}", "give it an address that begins with https://")
-    except OSError as error:
-        return _cause(address, getattr(error, "reason", error))
+        return _through_proxy(bare, "asks for a login") if error.code == 407 else None
+    except (ValueError, http.client.InvalidURL):
+        return Trouble(f"HF_ENDPOINT is {fmt.excerpt(bare)}", "give it an address that begins with https://")
+    except (OSError, http.client.HTTPException) as error:
+        return _cause(bare, getattr(error, "reason", error))
     return None
 
 

@@ -154,7 +154,8 @@ class OngoingRun:
         code = worker.child.exit_code()
         ended = ending(code) if code is not None else "stopped answering"
         ended = "sent a message that cannot be read" if worker.unreadable else ended
-        _log.warning("the worker %s; it printed last: %s", ended, worker.child.last_words() or "nothing")
+        words = worker.child.last_words()
+        _log.warning("the worker %s; it printed last: %s", ended, fmt.without_secrets(words) or "nothing")
         change: OptionValues = {}
         if code == -signal.SIGKILL and self.progress.phase != "start":
             # On a CPU nobody has measured whether half formats are fast, and the process that could is gone.

@@ -146,11 +146,17 @@ def json_lines(results: Iterable[RunResult]) -> Iterator[str]:
 
 # CSV
 
-_FORMULA = re.compile(r"'*\s*[=+\-@＝＋－＠]")
-"""Matches a text that a spreadsheet runs as a formula: it begins, after spaces, with =, +, -, @ or a full-width form.
+_FORMULA = re.compile(r"'*\s*[=+\-@＝＋－＠﹦﹢﹣﹫]")
+"""Matches a text that a spreadsheet may run as a formula: it begins, after spaces, with =, +, -, @ or a full-width or
+small form.
 
 Apostrophes in front match too, so that `unescape_formula` removes only one that `escape_formula` added.
 """
+
+
+def _is_formula(text: str) -> bool:
+    """Returns whether a spreadsheet may run the text as a formula, also if it drops invisible characters in front."""
+    return bool(_FORMULA.match("".join(letter for letter in text if letter.isprintable() or letter.isspace())))
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
@@ -170,9 +176,9 @@ def escape_formula(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = value.replace("\r", " ")  # the csv module does not quote \r, and readers end the line there
-    return f"'{text}" if _FORMULA.match(text) else text
+    return f"'{text}" if _is_formula(text) else text
 
 
 def unescape_formula(cell: str) -> str:
     """Returns the cell without the apostrophe that `escape_formula` added. Carriage returns are not restored."""
-    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+    return cell[1:] if cell.startswith("'") and _is_formula(cell) else cell

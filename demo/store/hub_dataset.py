@@ -15,8 +15,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..core import format as fmt
 from ..core.files import replacing
-from ..core.hub import ask, endpoint
+from ..core.hub import ask, shown_endpoint
 from ..core.options import BadInput
 from ..core.result import RunResult
 from ..core.result_json import dumps
@@ -92,7 +93,7 @@ class PushedHistory(History):
         try:
             self._write(result)
         except Exception as error:  # no failure of the dataset may harm the run
-            _log.warning("a result was not prepared for the dataset %s: %s", self.dataset, error)
+            _log.warning("a result was not prepared for the dataset %s: %s", self.dataset, _reason(error))
 
     def delete(self, ids: Iterable[str]) -> int:
         ids = list(ids)
@@ -106,7 +107,11 @@ class PushedHistory(History):
         try:
             self._scheduler.trigger().result(LAST_PUSH_SECONDS)
         except Exception as error:
-            _log.warning("the last results were not pushed to %s: %s", self.dataset, str(error) or "no answer in time")
+            _log.warning(
+                "the last results were not pushed to %s: %s",
+                self.dataset,
+                _reason(error) or "no answer in time",
+            )
         self._scheduler.stop()
 
     def _write(self, result: RunResult) -> None:
@@ -133,7 +138,7 @@ class PushedHistory(History):
                 )
                 return
             except Exception as error:
-                _log.warning("results cannot be pushed to the dataset %s yet: %s", self.dataset, error)
+                _log.warning("results cannot be pushed to the dataset %s yet: %s", self.dataset, _reason(error))
                 time.sleep(EVERY_MINUTES * 60)
 
 
@@ -153,7 +158,7 @@ def push_page(history: History, result: RunResult, text: str) -> str:
         hub.upload_file(path_or_fileobj=text.encode(), path_in_repo=place, repo_id=dataset, repo_type="dataset")
 
     ask(push, PAGE_SECONDS)
-    return f"{endpoint()}/datasets/{dataset}/blob/main/{place}"
+    return f"{shown_endpoint()}/datasets/{dataset}/blob/main/{place}"
 
 
 def waits_for_deletion(history: History) -> set[str]:
@@ -174,6 +179,11 @@ def forget(history: History, ids: Iterable[str]) -> None:
         # Last: a push that begins before would find nothing to delete, and then push the files.
         (deleted / name).parent.mkdir(parents=True, exist_ok=True)
         (deleted / name).touch()
+
+
+def _reason(error: Exception) -> str:
+    """Returns the error's text for the log, without a login that the Hub's address may contain."""
+    return fmt.without_secrets(str(error))
 
 
 def _scheduler_class(deleted: Path) -> "type[CommitScheduler]":

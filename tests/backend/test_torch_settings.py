@@ -81,6 +81,10 @@ MOVES_NONE = {
     "CUDA_VISIBLE_DEVICES": "0",
     "TORCH_LOGS": "graph_breaks",
     "HF_TOKEN": "hf_secret",
+    "TORCH_AUTH": "secret",
+    "CUDA_PASSPHRASE": "secret",
+    "OMP_PASS": "secret",
+    "MKL_LICENSE_FILE": "27000@host",
     "GOMP_SPINCOUNT": cores.SPIN_COUNT,
     "NUMBER_OMP_THREADS": "2",
 }
@@ -94,7 +98,10 @@ def test_variables_that_move_speed_stand_with_the_result(monkeypatch) -> None:
     variables = torch_settings.in_force(torch.nn.Linear(2, 2), {"x": torch.ones(2)})["variables"]
     assert variables == ", ".join(f"{name}={value.rpartition('/')[2]}" for name, value in sorted(SET.items()))
     monkeypatch.setenv("GOMP_SPINCOUNT", "7")
-    assert "GOMP_SPINCOUNT=7" in torch_settings.speed_variables()
+    monkeypatch.setenv("TRITON_HOST", "redis://me:hunter2@host")
+    monkeypatch.setenv("TORCH_X", "4f8a1c2e9b7d4f8a1c2e9b7d")
+    assert "GOMP_SPINCOUNT=7, " in torch_settings.speed_variables()
+    assert "TORCH_X=…, TRITON_HOST=redis://host" in torch_settings.speed_variables()
 
 
 def test_a_sparse_input_has_no_memory_format() -> None:

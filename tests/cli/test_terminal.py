@@ -12,6 +12,7 @@ from support.samples import ENVIRONMENT, failed_result, full_result, ok_result, 
 from demo.cli import terminal
 from demo.cli.terminal import ProgressLine, follow, progress_text
 from demo.core.caveat import Caveat
+from demo.core.options import RunSpec
 from demo.core.outputs import Predictions
 from demo.core.progress import Progress
 from demo.core.result import RunResult
@@ -59,7 +60,13 @@ def test_a_line_for_each_variant_has_latency_spread_range_and_calls() -> None:
 
 def test_a_name_from_outside_sends_no_code_to_the_terminal() -> None:
     environment = dataclasses.replace(ENVIRONMENT, device_name="\x1b[31mGPU")
-    assert "\x1b" not in summary(ok_result(environment=environment))
+    result = ok_result(environment=environment, spec=RunSpec("/home/me/a\x1b[2J\nb", "image-classification"))
+    assert "\x1b" not in summary(result)
+    table = terminal.history_table([result])
+    assert "\x1b" not in table and len(table.splitlines()) == 2
+    stream = io.StringIO()
+    ProgressLine(stream).say("\x1b[2J")
+    assert "\x1b" not in stream.getvalue()
 
 
 def test_a_report_is_the_summary_with_what_stands_behind_it() -> None:

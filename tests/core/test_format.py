@@ -88,3 +88,18 @@ def test_joiners_of_scripts_and_emoji_stay(text: str) -> None:
 )
 def test_joiners_that_join_nothing_are_shown(text: str) -> None:
     assert "\N{REPLACEMENT CHARACTER}" in fmt.printable(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:hunter2@hub.example/a", "https://hub.example/a"),
+        ("no answer from http://me:p@ss@host:80: 'x'", "no answer from http://host:80: 'x'"),
+        ("the token hf_abcdefghijklmnop is refused", "the token hf_… is refused"),
+        ("{'Authorization': 'Bearer abcdefghijklmnop'}", "{'Authorization': 'Bearer …'}"),
+        ("me@example.org asks https://host/@me", "me@example.org asks https://host/@me"),
+        ("hf_hub_download of task-classification-model, basic configuration", None),
+    ],
+)
+def test_no_secret_of_an_error_is_shown(text: str, shown: str | None) -> None:
+    assert fmt.redact(text) == (text if shown is None else shown)

@@ -5,7 +5,9 @@ import threading
 import urllib.error
 import urllib.request
 from email.message import Message
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -28,6 +30,8 @@ def plain_environment(monkeypatch) -> None:
         ({"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set", "unset it"),
         ({"TRANSFORMERS_OFFLINE": "true"}, "TRANSFORMERS_OFFLINE is set", "unset it"),
         ({"HF_ENDPOINT": "huggingface.co"}, "HF_ENDPOINT is 'huggingface.co'", "begins with https://"),
+        ({"HF_ENDPOINT": "me:secret@hub.example"}, "HF_ENDPOINT is 'hub.example'", "begins with https://"),
+        ({"HF_ENDPOINT": "http://me:secret@hub:port"}, "HF_ENDPOINT is 'http://hub:port'", "begins with https://"),
         ({"HF_ENDPOINT": DEAD}, "it does not answer", "later"),
         ({"HF_ENDPOINT": "http://hub.invalid", "HTTP_PROXY": DEAD}, "the proxy that HTTP_PROXY names", "unset"),
         ({"HF_ENDPOINT": DEAD, "HTTP_PROXY": DEAD, "NO_PROXY": "127.0.0.1"}, "it does not answer", "later"),
@@ -62,6 +66,29 @@ def test_what_answers_in_place_of_the_hub_is_named(error: Any, says: str | None,
     monkeypatch.setattr(urllib.request, "urlopen", fail)
     problem = hub.problem()
     assert problem is None if says is None else problem is not None and "; ".join(problem).startswith(says)
+
+
+def test_a_login_in_the_hubs_address_is_used_and_not_shown(tmp_path, monkeypatch) -> None:
+    asked: list[str | None] = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            asked.append(self.headers["Authorization"])
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        address = f"127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("HF_ENDPOINT", f"http://me:s%40cret@{address}")
+        assert hub.problem() is None
+    assert asked == ["Basic bWU6c0BjcmV0"]  # me:s@cret
+    assert hub.shown_endpoint() == f"http://{address}"
+    with pytest.raises(hub.NoAnswer, match=f"^no file at http://{address}/a$"):
+        hub.ask(Mock(side_effect=OSError(f"no file at {hub.endpoint()}/a")), 5.0)
 
 
 def test_a_question_without_an_answer_ends(monkeypatch) -> None:

@@ -305,12 +305,14 @@ def test_the_samples_fill_every_field(name: str) -> None:
     [
         {"id": None},
         {"spec": {"checkpoint": "x", "task": "image-classification", "batch_size": 0}},
+        {"spec": {"checkpoint": "no function", "task": "own-model"}},
+        {"spec": {"checkpoint": "/:no_file", "task": "own-model"}},
         {"eager": {"wall_seconds": "fast"}},
         {"predictions": {"eager": {"boxes": [{"label": "a", "score": 1.0, "box": [1.0, 2.0]}]}}},
         {"elapsed_seconds": True},
         {"elapsed_seconds": math.inf},
     ],
-    ids=lambda damage: next(iter(damage)),
+    ids=lambda damage: str(next(iter(damage.items())))[:60],
 )
 def test_a_damaged_result_is_a_value_error(damage: dict[str, Any]) -> None:
     with pytest.raises(ValueError):

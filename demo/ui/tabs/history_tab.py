@@ -82,7 +82,7 @@ class HistoryTab:
             text += " On a shared Space nothing can be deleted from the page."
         if isinstance(self._history, PushedHistory):
             name = self._history.dataset
-            text += f" Each result is also pushed to the dataset [{name}]({hub.endpoint()}/datasets/{name})."
+            text += f" Each result is also pushed to the dataset [{name}]({hub.shown_endpoint()}/datasets/{name})."
         return f"## Every run so far\n\n{text}"
 
     def _wire(self, tab: gr.Tab) -> None:

@@ -13,6 +13,7 @@ send any header. Nothing limits the number of requests: put a proxy in front.
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import json
 import logging
@@ -135,7 +136,7 @@ class Guard:
             await self._app(self._as_gradio_needs_it(scope, path), await self._checked(scope, path, hear), answer)
         except Exception as error:
             if started:  # the client reads a stream of events, which ends here
-                _log.warning("an answer broke off: %s: %s", path[:80], type(error).__name__)
+                _log.warning("an answer broke off: %s: %s", fmt.excerpt(path), type(error).__name__)
                 with contextlib.suppress(Exception):
                     await send({"type": "http.response.body", "body": b""})
                 return
@@ -277,10 +278,12 @@ def _refusal(error: Exception, scope: Scope) -> Refusal:
         return error
     if isinstance(error, ClientDisconnect):
         return Refusal(400, "The request ended early.")
+    if getattr(error, "errno", None) == errno.ENAMETOOLONG:
+        return Refusal(404, "There is no file of this name: it is too long.")
     if scope["method"] == "GET":
-        _log.error("a request failed: %s", scope["path"][:80], exc_info=error)
+        _log.error("a request failed: %s", fmt.excerpt(scope["path"]), exc_info=error)
         return Refusal(500, "The server met an error that it did not expect; it is in its log.")
-    _log.warning("a request was refused: %s: %s", scope["path"][:80], type(error).__name__)
+    _log.warning("a request was refused: %s: %s", fmt.excerpt(scope["path"]), type(error).__name__)
     words = f"{type(error).__name__}: {fmt.redact(str(error))[:300]}"
     return Refusal(400, f"The server cannot take this request. {words}")
 

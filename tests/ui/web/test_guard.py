@@ -1,6 +1,7 @@
 """Tests of the guard, which decides what anybody may ask of the server."""
 
 import asyncio
+import errno
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -314,6 +315,17 @@ def test_an_error_of_a_route_is_a_sentence(method: str) -> None:
     assert status == (400 if method == "POST" else 500)
     assert sentence.endswith(".") or "No space left" in sentence
     assert "secret" not in sentence
+
+
+def test_a_name_that_no_file_can_have_is_not_found(caplog) -> None:
+    error = OSError(errno.ENAMETOOLONG, "File name too long", "/secret/a")
+    assert refusal("/static/a", error=error)[0] == 404
+    assert caplog.text == ""
+
+
+def test_no_path_sends_control_characters_to_the_log(caplog) -> None:
+    refusal("/static/%1b[2J", error=ValueError("x"))
+    assert "[2J" in caplog.text and "\x1b" not in caplog.text
 
 
 def test_a_refused_event_that_does_not_queue_is_the_callers_fault() -> None:
