@@ -241,6 +241,9 @@ def of_file(file: Path, damaged: bool = True) -> tuple[str, str] | None:
         # Its first eight bytes would be a length, and as letters they are one beyond any memory.
         if file.suffix == ".safetensors" and re.match(rb"[ -~\s]{8}", start):
             return f"is a text: {fmt.printable(start[:40].decode(errors='replace'))}", "Download the file itself."
+        if damaged and file.suffix == ".json" and re.match(rb"[A-Za-z]", start):  # an answer that refuses the file
+            text = fmt.shorten(fmt.printable(start.decode(errors="replace")), 100)
+            return f"is a text: {text}", "Download the file itself."
         if damaged and file.suffix == ".json" and file.stat().st_size < MAX_JSON_BYTES:
             try:
                 json.loads(file.read_bytes().decode())
@@ -294,14 +297,17 @@ def of_files(names: Collection[str], read: Callable[[str], bytes]) -> tuple[str,
     safe = sorted(name for name in names if name.endswith(".safetensors") and "/" not in name)
     others = sorted(name for name in names if Path(name).suffix[1:] in OTHER_WEIGHTS)
     if safe and "config.json" in names:
-        return f"has its weights as {safe[0]}, where model.safetensors or its index is read", _rename_advice(safe)
+        what = f"has its weights as {safe[0]}, where model.safetensors or its index is read"
+        return what, _rename_advice(names, safe)
     if others:
         kind = OTHER_WEIGHTS[Path(others[0]).suffix[1:]]
         return f"has its weights as {kind} ({others[0]}), and only safetensors are read", kept
     return None
 
 
-def _rename_advice(safe: list[str]) -> str:
+def _rename_advice(names: Collection[str], safe: list[str]) -> str:
+    if indexes := sorted(name for name in names if re.fullmatch(r"model\.safetensors\.index\.\w+\.json", name)):
+        return f"Rename {indexes[0]} to {KEPT_NAMES[1]}."  # of a variant, such as fp16
     whole = len(safe) == 1 and not re.search(r"-\d+-of-\d+", safe[0])
     return f"Rename it to {KEPT_NAMES[0]}." if whole else f"Download {KEPT_NAMES[1]}, too."
 

@@ -17,7 +17,6 @@ import huggingface_hub
 import torch
 import transformers
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.image_processing_base import ImageProcessingMixin
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file
 
 from ..core import catalog, format as fmt, hub, limits
@@ -26,7 +25,7 @@ from ..core.codec import JsonObject
 from ..core.files import LFS_REMEDY
 from ..core.options import TEXT_GENERATION, BadInput, RunSpec
 from ..tasks.registry import BY_NAME
-from . import causes
+from . import causes, checkpoint_caveats
 from .failures import OTHER, CannotLoad, loading_errors_as_bad_input, short_name
 from .workload import dtype_of
 
@@ -38,6 +37,10 @@ TEXT_MODELS = ("owlvit", "owlv2")
 """Model types of zero-shot detectors that take a list of texts. Other types take all queries joined in one text, and
 are refused."""
 NO_CONFIG, SAVE = "holds no config.json", "Give one written by save_pretrained."
+NO_OWN_CODE = (
+    "no code of a checkpoint is run here. Load it with trust_remote_code=True in a function of your own, and time that "
+    "one (--model FILE.py:FUNCTION)."
+)
 MAX_LABEL = 200
 """Most characters of a label. Longer labels are cut."""
 MAX_ENTRIES = 100_000
@@ -123,7 +126,7 @@ def load_model(spec: RunSpec, device: torch.device) -> LoadedModel:
             processor = transformers.AutoImageProcessor.from_pretrained(source.name, backend="pil", **options)
             refuse_large_inputs(processor, spec.checkpoint)
             refuse_other_channels(processor, config, spec.checkpoint)
-            caveats += _of_processor(processor, source)
+            caveats += checkpoint_caveats.of_processor(processor, source.name, source.options)
     memory_format = torch.channels_last if spec.channels_last else torch.contiguous_format
     model.to(device, memory_format=memory_format).eval()  # type: ignore[arg-type]  # transformers' stub loses `self`
     return LoadedModel(model, processor, tokenizer, checkpoint, caveats)
@@ -144,6 +147,10 @@ def _catalogue_entry(spec: RunSpec, config: PreTrainedConfig) -> catalog.Checkpo
             break
     else:
         kind = (", ".join(architectures) or config.model_type)[:MAX_LABEL]
+        if any(name in (getattr(config, "auto_map", None) or {}) for name in BY_NAME[spec.task].auto_classes):
+            raise BadInput(
+                f"{short_name(spec.checkpoint)} brings its own Python code for its {kind}, and {NO_OWN_CODE}"
+            )
         raise BadInput(
             f"{short_name(spec.checkpoint)} is a {kind}, which does not do {spec.task.replace('-', ' ')} here. "
             "Choose another task, or a checkpoint of this task."
@@ -164,16 +171,20 @@ def _catalogue_entry(spec: RunSpec, config: PreTrainedConfig) -> catalog.Checkpo
 def _model(spec: RunSpec, auto_class: Any, source: Source, options: Options) -> tuple[PreTrainedModel, list[Caveat]]:
     """Returns the model on the CPU, as `auto_class` loads it, and caveats about missing or unused weights."""
     config = options["config"]
-    caveats = _of_formats(spec, config)
     # The dtype is set here, because a large model in float32 would need twice the memory.
     model_options: Options = {"dtype": dtype_of(spec)}
     if spec.attention != "auto":
         model_options["attn_implementation"] = spec.attention
     if spec.weights == "random":
+        caveats = checkpoint_caveats.of_formats(spec, config, [])
         torch.manual_seed(0)  # random weights are the same in every run
         return auto_class.from_config(config, **model_options), caveats
     model_options |= {"output_loading_info": True, **source.weights_options}
     model, report = auto_class.from_pretrained(source.name, **options, **model_options)
+    # Nothing is asked of the Hub: what was loaded is in the cache by now.
+    files = _weight_files(source, local_files_only=True, _raise_exceptions_for_connection_errors=False)
+    caveats = checkpoint_caveats.of_formats(spec, config, files)
+    caveats += checkpoint_caveats.of_code(getattr(config, "auto_map", None), auto_class.__name__, model)
     # What a checkpoint lacks, transformers initialises at random.
     missing = sorted(name for name in report["missing_keys"] if not name.endswith(UNUSED_WEIGHTS))
     unused = sorted(name for name in report["unexpected_keys"] if not name.endswith(COMPUTED))
@@ -191,36 +202,6 @@ def _model(spec: RunSpec, auto_class: Any, source: Source, options: Options) -> 
         if names:
             caveats.append(Caveat(key, {"count": len(names), "first": fmt.printable(names[0])[:MAX_LABEL]}))
     return model, caveats
-
-
-def _of_formats(spec: RunSpec, config: PreTrainedConfig) -> list[Caveat]:
-    """Returns caveats if the checkpoint stores its weights in another number format than that of the run."""
-    stored = str(getattr(config, "dtype", None) or "").removeprefix("torch.")
-    quantized = getattr(config, "quantization_config", None)
-    if quantized and spec.weights == "random":
-        entries = quantized if isinstance(quantized, dict) else vars(quantized)
-        return [Caveat("quantized", {"method": fmt.printable(str(entries.get("quant_method", "")))[:MAX_LABEL] or "?"})]
-    if stored in ("bfloat16", "float16") and dtype_of(spec) == torch.float32:
-        return [Caveat("stored_dtype", {"stored": stored, "dtype": spec.dtype})]
-    return []
-
-
-def _of_processor(processor: object, source: Source) -> list[Caveat]:
-    """Returns a caveat if the checkpoint names an image processor that transformers does not have.
-
-    Transformers then takes the one of the model's type, without a warning.
-    """
-    entries, _ = ImageProcessingMixin.get_image_processor_dict(source.name, **source.options)
-    named = str(entries.get("image_processor_type") or entries.get("feature_extractor_type") or "")
-    used = _common_name(type(processor).__name__)
-    if not named or _common_name(named) == used:
-        return []
-    return [Caveat("other_processor", {"named": fmt.printable(named)[:MAX_LABEL], "used": used})]
-
-
-def _common_name(processor: str) -> str:
-    """Returns the name of an image processor without what names its backend, or an old release."""
-    return processor.removesuffix("Pil").removesuffix("Fast").replace("FeatureExtractor", "ImageProcessor")
 
 
 def _tokenizer(source: Source, options: Options) -> PreTrainedTokenizerBase:
@@ -276,9 +257,8 @@ def _config(source: Source) -> PreTrainedConfig:
             raise ValueError("its config.json names no model_type, so it is no model of transformers")
         if entries.get("auto_map"):
             raise BadInput(
-                f"{short_name(source.name)} brings its own Python code for its model_type, {model_type!r}, and no code "
-                "of a checkpoint is run here. Load it with trust_remote_code=True in a function of your own, and time "
-                "that one (--model FILE.py:FUNCTION)."
+                f"{short_name(source.name)} brings its own Python code for its model_type, {model_type!r}, and "
+                f"{NO_OWN_CODE}"
             )
         version = transformers.__version__
         raise ValueError(f"transformers {version} does not know its config's model_type, {model_type!r}")
@@ -370,10 +350,7 @@ def refuse_large_files(source: Source) -> None:
 
 def refuse_pickled_parts(source: Source) -> None:
     """Raises BadInput if the index of the weights names pickles. Transformers reads these despite `use_safetensors`."""
-    optional = {"_raise_exceptions_for_missing_entries": False}
-    index = cached_file(source.name, SAFE_WEIGHTS_INDEX_NAME, **optional, **source.options)
-    parts = json.loads(Path(index).read_bytes())["weight_map"].values() if index is not None else ()
-    if not all(str(part).endswith(".safetensors") for part in parts):
+    if not all(str(part).endswith(".safetensors") for part in _weight_map(source).values()):
         raise BadInput(f"{short_name(source.name)} has weights that are no safetensors, the only kind read; {OTHER}.")
 
 
@@ -398,21 +375,32 @@ def refuse_large_model(auto_class: Any, config: PreTrainedConfig, checkpoint: st
         )
 
 
+def _weight_map(source: Source, **options: bool) -> dict[str, object]:
+    """Returns {name of a weight: name of its file} from the index of the weights; {} without an index."""
+    optional = {"_raise_exceptions_for_missing_entries": False}
+    index = cached_file(source.name, SAFE_WEIGHTS_INDEX_NAME, **optional, **(source.options | options))
+    parts: dict[str, object] = json.loads(Path(index).read_bytes())["weight_map"] if index is not None else {}
+    return parts
+
+
+def _weight_files(source: Source, **options: bool) -> list[Path]:
+    """Returns the safetensors files of the weights. Transformers says what is missing."""
+    optional = {"_raise_exceptions_for_missing_entries": False, **source.options, **options}
+    names = {str(part) for part in _weight_map(source, **options).values()} or {SAFE_WEIGHTS_NAME}
+    files = (cached_file(source.name, name, **optional) for name in sorted(names))
+    return [Path(file) for file in files if file is not None]
+
+
 def refuse_many_tensors(source: Source) -> None:
     """Raises BadInput for more than `MAX_TENSORS` tensors of weights: transformers would sort them for a minute."""
-    optional = {"_raise_exceptions_for_missing_entries": False}
-    index = cached_file(source.name, SAFE_WEIGHTS_INDEX_NAME, **optional, **source.options)
-    named = {} if index is None else json.loads(Path(index).read_bytes())["weight_map"]
     count = longest = 0
-    for name in {str(part) for part in named.values()} or {SAFE_WEIGHTS_NAME}:
-        if (file := cached_file(source.name, name, **optional, **source.options)) is None:
-            continue  # transformers says what is missing, and below what is no safetensors
-        with open(file, "rb") as weights:
+    for file in _weight_files(source):
+        with file.open("rb") as weights:
             if (size := int.from_bytes(weights.read(8), "little")) > SAFETENSORS_HEADER:
-                continue
+                continue  # transformers says that it is no safetensors
             longest = max(longest, size)
             count += weights.read(min(size, MAX_TENSORS * HEADER_BYTES)).count(b'"dtype"')
-    if max(count, len(named)) > MAX_TENSORS or longest > MAX_TENSORS * HEADER_BYTES:
+    if max(count, len(_weight_map(source))) > MAX_TENSORS or longest > MAX_TENSORS * HEADER_BYTES:
         raise BadInput(f"{short_name(source.name)} names more than {MAX_TENSORS:,} weight tensors, the limit; {OTHER}.")
 
 

@@ -72,6 +72,10 @@ WORDS = {
     "latency is another.",
     "other_processor": "The checkpoint's image processor is a {named}, which this transformers does not have. A {used} "
     "prepared the picture: predictions may not be the checkpoint's.",
+    "default_processor": "The checkpoint's preprocessor_config.json does not say how a picture is prepared. A {used} "
+    "did it by its default values: predictions may not be the checkpoint's.",
+    "own_code": "The checkpoint brings Python code of its own, which is never run here: transformers' own {used} takes "
+    "its place.",
     "slow_format": "This processor has no fast {dtype}: in float32 a matrix product is {times} times faster here.",
     "white_sheet": "The picture is transparent, and on white nothing of it can be seen: the model saw a white sheet.",
     "paused": "This process was stopped for {seconds} while it was timed, as by a machine that sleeps. The calls "
@@ -82,7 +86,8 @@ WORDS = {
 IMPORTANT = (
     "no_graph", "same_tensor", "copied_answer", "constant", "lazy", "not_compared", "unread", "separate", "growth",
     "subnormal", "draws",
-    "missing_weights", "unused_weights", "other_processor", "quantized", "given_dtype", "white_sheet", "slow_format",
+    "missing_weights", "unused_weights", "own_code", "other_processor", "default_processor", "quantized",
+    "given_dtype", "white_sheet", "slow_format",
     "given_back", "grows",
     "compiles_itself", "note", "narrow_vectors", "cudagraphs", "fallbacks", "breaks", "bos_twice", "eos_at_end",
     "not_counted", "drew"

@@ -180,6 +180,7 @@ def load(folder: str) -> models.LoadedModel:
 
 MODEL, PROCESSOR = "config.json", "preprocessor_config.json"
 OWN_CODE = {"model_type": "x", "auto_map": {"AutoConfig": "code.X"}}
+OWN_CLASS = {"architectures": ["MyViT"], "auto_map": {"AutoModelForImageClassification": "code.MyViT"}}
 DIVISOR = {"image_processor_type": "MaskFormerImageProcessor", "size_divisor": 200_000}
 LARGE = {"hidden_size": 96_000, "intermediate_size": 400_000}
 OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
@@ -198,6 +199,7 @@ OTHER_LABELS = {"id2label": {"0": "one", "1": "two"}}
             OWN_CODE,
             "brings its own Python code for its model_type, 'x', .* trust_remote_code=True in a function",
         ),
+        (MODEL, OWN_CLASS, "brings its own Python code for its MyViT, .* trust_remote_code=True in a function"),
         (MODEL, {"model_type": None}, "its config.json names no model_type, so it is no model of transformers"),
         (MODEL, LARGE, "is a model of more than 2,000,000,000 parameters"),
         (
@@ -298,16 +300,54 @@ def test_weights_that_the_model_does_not_take_are_a_caveat(tmp_path) -> None:
     ("entries", "options", "keys"),
     [
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, {"weights": "random"}, ["quantized"]),
-        ({"dtype": "bfloat16"}, {}, ["stored_dtype"]),
-        ({"dtype": None, "torch_dtype": "float16"}, {}, ["stored_dtype"]),  # as most of the Hub names it
-        ({"dtype": "bfloat16"}, {"dtype": "bfloat16"}, []),
-        ({"dtype": "float32"}, {}, []),
+        ({"dtype": "bfloat16"}, {"weights": "random"}, ["stored_dtype"]),
+        ({"dtype": None, "torch_dtype": "float16"}, {"weights": "random"}, ["stored_dtype"]),  # as most of the Hub
+        ({"dtype": "bfloat16"}, {"weights": "random", "dtype": "bfloat16"}, []),
+        ({"dtype": "bfloat16"}, {}, []),  # the file is in float32
     ],
 )
-def test_a_checkpoint_in_another_format_has_a_caveat(
+def test_a_config_in_another_format_has_a_caveat(
     entries: dict[str, Any], options: dict[str, Any], keys: list[str], tmp_path
 ) -> None:
     assert list(keys_of(Path(changed_copy(tmp_path, MODEL, **entries)), **options)) == keys
+
+
+@pytest.mark.parametrize(
+    ("stored", "dtype", "told"),
+    [
+        (torch.float16, "float32", "float16"),
+        (torch.float8_e4m3fn, "float32", "float8_e4m3"),
+        (torch.float8_e4m3fn, "bfloat16", "float8_e4m3"),
+        (torch.float16, "bfloat16", None),  # asked for
+        (torch.float32, "float32", None),
+    ],
+)
+@pytest.mark.parametrize("entry", ["float32", None])
+def test_weights_that_are_stored_in_another_format_have_a_caveat(
+    stored: torch.dtype, dtype: str, told: str | None, entry: str | None, tmp_path
+) -> None:
+    """Whatever the config says: many a config has no entry for it, or another one than its file."""
+    folder = Path(changed_copy(tmp_path, MODEL, dtype=entry))
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: tensor.to(stored) for name, tensor in weights.items()}, folder / "model.safetensors")
+    expected = {"stored_dtype": {"stored": told, "dtype": dtype}} if told else {}
+    assert keys_of(folder, dtype=dtype) == expected
+
+
+def test_code_of_a_checkpoint_that_is_not_run_is_a_caveat(tmp_path) -> None:
+    own = {"auto_map": {"AutoModelForImageClassification": "code.ViTForImageClassification"}}
+    folder = Path(changed_copy(tmp_path, MODEL, **own))
+    assert keys_of(folder) == {"own_code": {"used": "ViTForImageClassification"}}
+    change(folder / MODEL, {"auto_map": {"AutoConfig": "code.ViTConfig"}})
+    change(folder / PROCESSOR, {"auto_map": {"AutoImageProcessor": "code.ViTImageProcessor"}})
+    assert keys_of(folder) == {"own_code": {"used": "ViTImageProcessorPil"}}
+
+
+def test_a_processor_that_says_nothing_is_a_caveat(tmp_path) -> None:
+    folder = Path(changed_copy(tmp_path, PROCESSOR))
+    for entries in ({}, {"image_processor_type": "ViTImageProcessor"}):
+        (folder / PROCESSOR).write_text(json.dumps(entries))
+        assert keys_of(folder) == {"default_processor": {"used": "ViTImageProcessor"}}
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ def test_a_misplaced_mark_in_a_prompt_has_a_caveat(kind, prompt, ends, marks, fo
 
 def test_a_misplaced_mark_is_in_the_runs_caveats(folder: Path) -> None:
     keys = [caveat.key for caveat in load(folder / "llama", prompt="<s>a cat.").caveats]
-    assert keys == ["stored_dtype", "bos_twice"]
+    assert keys == ["bos_twice"]
 
 
 # What is refused

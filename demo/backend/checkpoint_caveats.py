@@ -1,0 +1,79 @@
+"""Finds what a checkpoint says and a run does not follow: its number format, its image processor, code of its own."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedConfig
+from transformers.image_processing_base import ImageProcessingMixin
+
+from ..core import format as fmt
+from ..core.caveat import Caveat
+from ..core.options import RunSpec
+from .workload import dtype_of
+
+MAX_NAME = 200
+"""Most characters of a name from a checkpoint's files. Longer names are cut."""
+EIGHT_BITS = {"F8_E4M3": "float8_e4m3", "F8_E5M2": "float8_e5m2"}
+FLOAT_NAMES = {"F64": "float64", "F16": "float16", "BF16": "bfloat16", **EIGHT_BITS}
+"""{number format in the header of a safetensors file: its name in torch}, without float32 and integers."""
+NO_VALUES = {"image_processor_type", "feature_extractor_type", "processor_class", "auto_map"}
+"""Entries of preprocessor_config.json that do not say how a picture becomes the model's input."""
+
+
+def of_formats(spec: RunSpec, config: PreTrainedConfig, files: Iterable[Path]) -> list[Caveat]:
+    """Returns caveats if the checkpoint stores its weights in another number format than that of the run.
+
+    `files`: those of the weights, if they are safetensors. Without them, the config's entry is taken.
+    """
+    quantized = getattr(config, "quantization_config", None)
+    if quantized and spec.weights == "random":
+        entries = quantized if isinstance(quantized, dict) else vars(quantized)
+        return [Caveat("quantized", {"method": _printable(entries.get("quant_method", "")) or "?"})]
+    entry = str(getattr(config, "dtype", None) or "").removeprefix("torch.")
+    headers = [stored_formats(file) for file in files]
+    stored = {FLOAT_NAMES[name] for header in headers for name in header & FLOAT_NAMES.keys()} if headers else {entry}
+    told = set(FLOAT_NAMES.values()) if dtype_of(spec) == torch.float32 else {*EIGHT_BITS.values()}
+    told -= {*EIGHT_BITS.values()} if quantized else set()  # the library that reads them computes in them
+    formats = " and ".join(sorted(stored & told))
+    return [Caveat("stored_dtype", {"stored": formats, "dtype": spec.dtype})] if formats else []
+
+
+def stored_formats(file: Path) -> set[str]:
+    """Returns the number formats that the header of a safetensors file names, such as {'F32', 'I64'}."""
+    with file.open("rb") as weights:
+        header = weights.read(int.from_bytes(weights.read(8), "little"))
+    return {name.decode() for name in re.findall(rb'"dtype"\s*:\s*"(\w+)"', header)}
+
+
+def of_code(auto_map: object, auto_class: str, used: object) -> list[Caveat]:
+    """Returns a caveat if the checkpoint has Python code for `auto_class`, in place of which `used` runs."""
+    own = isinstance(auto_map, Mapping) and auto_class in auto_map
+    return [Caveat("own_code", {"used": type(used).__name__})] if own else []
+
+
+def of_processor(processor: object, checkpoint: str, options: dict[str, Any]) -> list[Caveat]:
+    """Returns a caveat if the picture is not prepared as the checkpoint's preprocessor_config.json says.
+
+    - If transformers lacks the image processor that it names, it takes the one of the model's type, without a warning.
+    - `options`: the arguments with which the files are loaded.
+    """
+    entries, _ = ImageProcessingMixin.get_image_processor_dict(checkpoint, **options)
+    named = str(entries.get("image_processor_type") or entries.get("feature_extractor_type") or "")
+    used = _common_name(type(processor).__name__)
+    if named and _common_name(named) != used:
+        return [Caveat("other_processor", {"named": _printable(named), "used": used})]
+    if entries.keys() <= NO_VALUES:
+        return [Caveat("default_processor", {"used": used})]
+    return of_code(entries.get("auto_map"), "AutoImageProcessor", processor)
+
+
+def _common_name(processor: str) -> str:
+    """Returns the name of an image processor without what names its backend, or an old release."""
+    return processor.removesuffix("Pil").removesuffix("Fast").replace("FeatureExtractor", "ImageProcessor")
+
+
+def _printable(name: object) -> str:
+    return fmt.printable(str(name))[:MAX_NAME]
