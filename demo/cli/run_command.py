@@ -95,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.json or options.full:
         print(dumps(result, calls) if options.json else terminal.in_full(report, calls))
     else:
-        print(terminal.summary(report, sys.stdout.isatty() and "NO_COLOR" not in os.environ, calls))
+        print(terminal.summary(report, terminal.obeys_codes(sys.stdout) and "NO_COLOR" not in os.environ, calls))
     if stored := history.get(result.id) is not None:
         print(f"Stored as {result.id}: {program.PROGRAM} history {result.id}", file=sys.stderr)
     if options.share is not None:

@@ -1,5 +1,6 @@
 """The texts of the command line: progress in one line, a result in short and in full, and plain text tables."""
 
+import os
 import shutil
 import sys
 import textwrap
@@ -32,6 +33,11 @@ REMEDIES = {"": "", "repeat": "; --repeats 3 would tell more", "quiet": "; run i
 """{`Quality.remedy`: advice at the end of the line on a result's quality}. 'They' are programs that the line names."""
 
 
+def obeys_codes(stream: TextIO) -> bool:
+    """Returns whether `stream` is a terminal that obeys control codes. One with TERM=dumb, as in Emacs, prints them."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
 class ProgressLine:
     """Shows progress: on a terminal as one line that is rewritten, otherwise as lines that stay."""
 
@@ -48,7 +54,7 @@ class ProgressLine:
         Without a terminal, prints a line only after `SIGN_OF_LIFE_SECONDS` without one, and, if `each_phase`, when a
         process or phase of the run begins.
         """
-        if self._stream.isatty():
+        if obeys_codes(self._stream):
             columns = shutil.get_terminal_size().columns
             text = fmt.printable(progress_text(progress), kept="")
             self._print(f"\r\x1b[K{text[: columns - 1]}")
@@ -62,7 +68,7 @@ class ProgressLine:
 
     def end(self) -> None:
         """Clears the line, so that the next output starts at the beginning of an empty line."""
-        if self._stream.isatty():
+        if obeys_codes(self._stream):
             self._print("\r\x1b[K")
 
     def say(self, text: str) -> None:

@@ -102,5 +102,5 @@ def provenance(result: RunResult) -> list[str]:
 
     ['google/vit-base-patch16-224, Tesla T4, torch 2.13.0, 2026-11-21']
     """
-    facts = (result.spec.checkpoint, *naming.machine_words(result)[:2], result.started_at[:10])
+    facts = (naming.model(result.spec), *naming.machine_words(result)[:2], result.started_at[:10])
     return [", ".join(fmt.shorten(fact, 48) for fact in facts)]

@@ -63,7 +63,7 @@ def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
         figures = report if report is not None and report.kind is not None else None
         times = map(fmt.latency, figures.result.latencies.values()) if figures else ("", "")
         answer = figures.ratio_in_full if figures else escape_markdown(value)
-        rows.append((escape_markdown(spec.checkpoint), escape_markdown(naming.settings(spec)), *times, answer))
+        rows.append((escape_markdown(naming.model(spec)), escape_markdown(naming.settings(spec)), *times, answer))
         if result is not None and (machine := naming.machine_words(result)):
             places.append(", ".join([*machine, result.started_at[:10]]))
     below = [f"{escape_markdown(place)}." for place in dict.fromkeys(places)]

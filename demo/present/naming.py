@@ -1,6 +1,6 @@
 """Names of a run's settings, machine and status as plain text, the same on the page and in the terminal."""
 
-from ..core import format as fmt
+from ..core import catalog, format as fmt
 from ..core.measurement import InstructionProbe, Measurement
 from ..core.options import OPTIONS, OWN_MODEL, RunSpec
 from ..core.progress import Progress
@@ -46,6 +46,12 @@ def short(checkpoint: str) -> str:
     return checkpoint.rsplit("/", 1)[-1]
 
 
+def model(spec: RunSpec) -> str:
+    """Returns the checkpoint's name. Of a local folder or file it is the last part of the path: others may see it."""
+    local = spec.task == OWN_MODEL or catalog.is_folder(spec.checkpoint)
+    return short(spec.checkpoint) if local else spec.checkpoint
+
+
 def where(result: RunResult) -> str:
     """Returns the device's name, 'Tesla T4'. If the run ended too early to know it: 'cuda', 'cpu' or 'auto'."""
     return result.environment.device_name if result.environment else result.spec.device
@@ -68,8 +74,7 @@ def settings(spec: RunSpec) -> str:
 
 def run_line(result: RunResult) -> str:
     """Returns checkpoint and settings: 'shapes-vit · batch 4 · default · float32 · 2 threads'."""
-    name = result.spec.checkpoint
-    return f"{short(name) if result.spec.task == OWN_MODEL else name} · {run_settings(result)}"
+    return f"{model(result.spec)} · {run_settings(result)}"
 
 
 def run_settings(result: RunResult) -> str:

@@ -6,9 +6,8 @@ from itertools import pairwise
 import numpy as np
 from PIL import Image, ImageDraw
 
-from ..core import catalog, format as fmt
+from ..core import format as fmt
 from ..core.options import BadInput
-from ..core.result import RunResult
 from . import naming, race
 from .colours import COMPILED, EAGER, PAGE_INK, PAGE_LINE, PAGE_MUTED, PAGE_PAPER
 from .pictures import font_for, printable_label
@@ -58,7 +57,7 @@ def card(report: Report) -> bytes:
     where = " · ".join(filter(None, (naming.where(result), torch, result.started_at[:10])))
     answer = report.answer or naming.status_words(result)
     _write(pen, (_EDGE + 66, 66), "Worth compiling?", 36, _RIGHT, bold=True)
-    _write(pen, (_EDGE, 141), model(result), 38, _RIGHT, bold=True)
+    _write(pen, (_EDGE, 141), naming.model(result.spec), 38, _RIGHT, bold=True)
     _write(pen, (_EDGE, 182), naming.run_settings(result), 30, _RIGHT, colour=PAGE_MUTED)
     _write(pen, (_EDGE, 222), where, 28, _RIGHT, colour=PAGE_MUTED)
     _write(pen, (_EDGE, 350), fmt.capital(answer), 130, _RIGHT, bold=True)
@@ -68,12 +67,6 @@ def card(report: Report) -> bytes:
         breaks = "; with added graph breaks" if result.spec.graph_break else ""
         _write(pen, (_EDGE, 598), f"{fmt.capital(report.interval_and_basis)}{breaks}", 28, _RIGHT, colour=PAGE_MUTED)
     return _encode(image.quantize(64, dither=Image.Dither.NONE))  # a third of the bytes, in the same time
-
-
-def model(result: RunResult) -> str:
-    """Returns the checkpoint's name; for a folder or file on this machine, only the last part of its path."""
-    checkpoint = result.spec.checkpoint
-    return naming.short(checkpoint) if catalog.is_folder(checkpoint) else checkpoint
 
 
 def _bars(report: Report, pen: ImageDraw.ImageDraw) -> None:

@@ -202,7 +202,7 @@ class Report:
         if self.speedup is None:
             return naming.status_words(result) + (f": {result.failure.message}" if result.failure else "")
         compiled = "compiled with added graph breaks" if result.spec.graph_break else "compiled"
-        about = f"{result.spec.checkpoint} on {naming.where(result)}"
+        about = f"{naming.model(result.spec)} on {naming.where(result)}"
         return f"{about}: {self.ratio_in_full}, {compiled} against eager ({self.basis})"
 
     @cached_property

@@ -7,7 +7,7 @@ Notebooks show the same file. Not covered: predictions and pictures, which may b
 from html import escape
 
 from ..core import format as fmt
-from . import details, naming, png, race, whole_work
+from . import details, naming, race, whole_work
 from .report import Report
 from .script import change
 
@@ -55,7 +55,7 @@ def frame(report: Report) -> str:
 
 def _about(report: Report) -> str:
     result = report.result
-    parts = (png.model(result), naming.run_settings(result), naming.where(result), f"{result.started_at[:10]}")
+    parts = (naming.model(result.spec), naming.run_settings(result), naming.where(result), f"{result.started_at[:10]}")
     return fmt.printable(" · ".join(filter(None, parts)))
 
 

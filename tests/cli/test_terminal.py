@@ -79,6 +79,7 @@ def test_a_report_is_the_summary_with_what_stands_behind_it() -> None:
 
 def test_progress_on_a_terminal_rewrites_one_line(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
     line = ProgressLine(stream)
     for step in range(5):
@@ -90,8 +91,9 @@ def test_progress_on_a_terminal_rewrites_one_line(monkeypatch) -> None:
     assert all(len(text.removeprefix("\x1b[K")) < 40 for text in written.split("\r"))
 
 
-def test_progress_in_a_file_is_a_line_a_phase() -> None:
-    stream = io.StringIO()
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["a file", "a dumb terminal"])
+def test_progress_that_cannot_be_rewritten_is_a_line_a_phase(stream: io.StringIO, monkeypatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
     line = ProgressLine(stream)
     for phase in ("compile", "compile", "time"):
         line.show(Progress(phase, 0.5, 1.0))

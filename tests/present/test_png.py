@@ -53,8 +53,9 @@ def test_nothing_runs_over_the_edge_of_a_card(result: RunResult) -> None:
 
 
 def test_a_card_hides_the_folders_of_this_machine() -> None:
-    spec = RunSpec("/home/alice/models/net.py:make", OWN_MODEL, device="cpu")
-    assert png.model(ok_result(spec=spec)) == "net.py:make"
+    specs = (RunSpec(f"{folder}net.py:make", OWN_MODEL, device="cpu") for folder in ("", "/home/alice/models/"))
+    bare, card = (png.card(Report(ok_result(spec=spec))) for spec in specs)
+    assert card == bare
 
 
 @pytest.mark.parametrize(("share", "eager_leads"), [(0.5, True), (1.4, False)], ids=["before it pays", "after"])

@@ -1,14 +1,15 @@
 """Tests of the one HTML file to send: it needs no other file, and is small."""
 
+import dataclasses
 import re
 
 import pytest
 from support.page_support import HOSTILE, stored
 from support.samples import failed_result, full_result, measurement, ok_result, text_result
 
-from demo.core.options import RunSpec
+from demo.core.options import OWN_MODEL, RunSpec
 from demo.core.result import RunResult
-from demo.present import share, whole_work
+from demo.present import markdown, race, share, whole_work
 from demo.present.report import Report
 
 RESULTS = {
@@ -37,9 +38,16 @@ def test_a_file_to_send_has_the_race_the_slider_and_the_code() -> None:
     assert slider in text and whole_work.file_text("whole_work.js") in text
 
 
-def test_a_file_to_send_names_no_folder_of_this_machine() -> None:
-    own = RunSpec("/home/me/secret/vit", "image-classification", device="cpu")
-    assert "/home/me" not in share.page(Report(ok_result(spec=own)))
+@pytest.mark.parametrize(
+    "spec", [RunSpec("/home/me/vit", "image-classification"), RunSpec("/home/me/vit.py:f", OWN_MODEL)]
+)
+def test_nothing_to_send_names_a_folder_of_this_machine(spec: RunSpec) -> None:
+    result = ok_result(spec=dataclasses.replace(spec, device="cpu"))
+    report = Report(result)
+    texts = [share.page(report), report.summary, markdown.of_run(report), markdown.of_cells([(spec, result, "")])]
+    texts.append(race.file(report.race, report.source))
+    for text in texts:
+        assert "vit" in text and "/home/me" not in text
 
 
 def test_names_from_outside_are_text() -> None:

@@ -218,7 +218,7 @@ def row_of(result: RunResult) -> dict[str, object]:
     ends = fmt.ends(known.low, known.high) if known is not None else tables.UNKNOWN
     return {
         "Select": "+",
-        "Checkpoint": tables.bold(result.spec.checkpoint),
+        "Checkpoint": tables.bold(naming.model(result.spec)),
         "Settings": naming.run_settings(result),
         "Result": tables.verdict_cell(report, word := compare.in_words(report), word),
         "Interval, 95 %": tables.Cell(ratio, ends),
