@@ -1,6 +1,7 @@
 """`python -m demo run`: times one checkpoint, eager and compiled, on one picture or one prompt."""
 
 import argparse
+import contextlib
 import os
 import re
 import sys
@@ -27,6 +28,7 @@ from ..present.script import loading_lines
 from ..runs.forecast import memory_doubt
 from ..runs.ongoing import Files
 from ..store import hub_dataset
+from ..store.database import HistoryError
 from ..store.history import History
 from . import common, terminal
 
@@ -96,7 +98,7 @@ def _run(options: argparse.Namespace) -> int:
         print(dumps(result, calls) if options.json else terminal.in_full(report, calls))
     else:
         print(terminal.summary(report, terminal.obeys_codes(sys.stdout) and "NO_COLOR" not in os.environ, calls))
-    if stored := history.get(result.id) is not None:
+    if stored := _is_stored(history, result):
         print(f"Stored as {result.id}: {program.PROGRAM} history {result.id}", file=sys.stderr)
     if options.share is not None:
         _share(history, report, options.share, calls)
@@ -176,7 +178,7 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: t
                     latest = event
         if result.status == "cancelled":
             line.say(f"Cancelled. {terminal.measured_so_far(latest)}")
-            stored = history.all(latest.repeat, checkpoints={spec.checkpoint}) if latest.repeat > 1 else []
+            stored = _newest(history, spec, latest.repeat) if latest.repeat > 1 else []
             answered = [run for run in stored if replace(run.spec, device=spec.device) == spec and run.id != result.id]
             if answered:
                 line.say(f"The answer of the run before it, of {latest.repeats} that were asked for:")
@@ -184,12 +186,22 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: t
     return result
 
 
+def _newest(history: History, spec: RunSpec, limit: int) -> list[RunResult]:
+    """Returns the newest stored results of the spec's checkpoint; [] if they cannot be read, as the run's end says."""
+    with contextlib.suppress(HistoryError):
+        return history.all(limit, checkpoints=[spec.checkpoint])
+    return []
+
+
+def _is_stored(history: History, result: RunResult) -> bool:
+    """Returns whether the result is stored. False if that cannot be read: then it could not be stored either."""
+    with contextlib.suppress(HistoryError):
+        return history.get(result.id) is not None
+    return False
+
+
 def _memory_doubt(history: History, spec: RunSpec, machine: HostInfo) -> str:
-    try:
-        stored = history.all(limit=100, checkpoints=[spec.checkpoint])
-    except BadInput:  # it cannot be read; the end of the run says so
-        stored = []
-    return memory_doubt(on_machine(spec, machine), find(spec.checkpoint), stored, machine)
+    return memory_doubt(on_machine(spec, machine), find(spec.checkpoint), _newest(history, spec, 100), machine)
 
 
 def _gate(report: Report, options: argparse.Namespace, calls: int | None) -> tuple[int, str]:

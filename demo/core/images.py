@@ -36,6 +36,8 @@ a picture of 20:1 gets 5 million pixels, and one of 20 000:1 gets 5 billion."""
 DARK = 2**14
 """A picture with 16 bits a channel is dark if all its values are below this, a quarter of the largest possible value.
 It may have a camera's 10 to 14 bits, or be a dark photograph."""
+WEBP_BYTES = 8
+"""Bytes for each pixel that WebP's decoder needs: the picture and its canvas, each with four channels."""
 MAX_SAMPLE_VALUE = 281
 """Tag number of the field of a TIFF file that holds the largest value of each channel."""
 
@@ -108,6 +110,7 @@ def _decode(data: bytes, name: str) -> tuple[Image.Image, int | None]:
     That value is the largest in the picture. It is None if the file has 8 bits a channel, or says itself which value is
     white. `name`: the file's name for error messages.
     """
+    no_memory = f"'{name}' needs more memory to decode than is free. Resize it and try again."
     with _strict_pillow():
         try:
             with Image.open(io.BytesIO(data), formats=PICTURE_FORMATS) as image:
@@ -122,15 +125,27 @@ def _decode(data: bytes, name: str) -> tuple[Image.Image, int | None]:
         except BadInput:
             raise
         except MemoryError:
-            raise BadInput(f"'{name}' needs more memory to decode than is free. Resize it and try again.") from None
+            raise BadInput(no_memory) from None
         except (Image.DecompressionBombWarning, Image.DecompressionBombError):
             most = f"{limits.current().pixels:,}"
             raise BadInput(f"'{name}' has more than {most} pixels, the limit. Resize it and try again.") from None
         except Exception:  # Decoders raise a dozen kinds on malformed data, struct.error and IndexError too.
+            # WebP's decoder does not say that memory ran out, not even for which size.
+            if data[8:12] == b"WEBP" and not _is_free(WEBP_BYTES * limits.current().pixels):
+                raise BadInput(no_memory) from None
             raise BadInput(
                 f"'{name}' cannot be read as a picture. Give one of these, neither damaged nor cut short: "
                 f"{', '.join(PICTURE_FORMATS)}. Save a HEIC picture of a phone as JPEG."
             ) from None
+
+
+def _is_free(count: int) -> bool:
+    """Returns whether this process can allocate so many bytes."""
+    try:
+        bytearray(count)
+    except MemoryError:
+        return False
+    return True
 
 
 def _check_shape(size: tuple[int, int], name: str) -> None:

@@ -1,8 +1,10 @@
 """Tests of `run` with a fake runner: what it asks for, what it prints, and how a signal ends it."""
 
+import contextlib
 import dataclasses
 import json
 import signal
+import sqlite3
 import sys
 from typing import Any
 from unittest.mock import Mock
@@ -92,6 +94,19 @@ def test_a_run_that_was_not_stored_is_shown_and_no_success(fake: Any, monkeypatc
     assert main(RUN) == 1
     output = capsys.readouterr()
     assert "2.0" in output.out and "Stored" not in output.err
+
+
+def test_results_that_cannot_be_read_end_no_run(fake: Any, data_folder, tmp_path, capsys) -> None:
+    """What was asked for is written, and the gate answers, although the run is no success."""
+    fake(ok_result()).history = None
+    data_folder.mkdir()
+    with contextlib.closing(sqlite3.connect(data_folder / "history.sqlite3")) as newer:
+        newer.execute("PRAGMA user_version = 99")
+    table = tmp_path / "table.md"
+    assert main([*RUN, "--export-markdown", str(table), "--at-least", "1.05"]) == 1
+    assert table.read_text().startswith("2.00×")
+    out, err = capsys.readouterr()
+    assert "Compiled is 2.00× faster" in out and "Passed: " in err and "Stored as" not in err
 
 
 def test_a_failure_has_its_remedy(fake: Any, capsys) -> None:

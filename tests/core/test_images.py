@@ -156,6 +156,13 @@ def test_a_decoder_without_memory_is_not_blamed_on_the_picture(tmp_path, monkeyp
     assert "needs more memory to decode than is free" in refusal_of(data, tmp_path)
 
 
+@pytest.mark.parametrize(("free", "says"), [(False, "needs more memory to decode"), (True, "cannot be read")])
+def test_webp_without_memory_is_told_from_a_damaged_file(free: bool, says: str, tmp_path, monkeypatch) -> None:
+    """Its decoder raises the same error for both. A real one: a process with `ulimit -v 300000`."""
+    monkeypatch.setattr(images, "_is_free", lambda count: free)
+    assert says in refusal_of(encoded(scene(), "WEBP")[:40], tmp_path)
+
+
 @pytest.mark.parametrize("kind", images.PICTURE_FORMATS)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(place=strategies.floats(0, 1, exclude_max=True), value=strategies.binary(min_size=1, max_size=8))
