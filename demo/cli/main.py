@@ -18,6 +18,7 @@ from importlib import metadata
 from typing import Any, NoReturn
 
 from ..core import catalog, format as fmt, limits
+from ..core.files import open_closed_streams
 from ..core.options import TEXT_GENERATION, BadInput
 from ..core.program import IN_CHECKOUT, PROGRAM, install_command
 from ..runs.process import WorkerDied
@@ -39,7 +40,7 @@ from .common import BAD_INPUT, FAILED, OK, json_text
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Expected errors are printed as one sentence on standard error."""
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # closed by the caller, as with >&-
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a C locale cannot print "×", and UTF-8 no broken file name
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

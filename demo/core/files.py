@@ -1,9 +1,10 @@
-"""Locks on folders, temporary folders, and files that are replaced completely or not at all."""
+"""Locks on folders, temporary folders, files that are replaced completely or not at all, and standard streams."""
 
 import errno
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,21 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Values of `OSError.errno` for a disk that is full or read-only."""
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 LFS_REMEDY = "Run `git lfs pull` in the folder."
+
+
+def open_closed_streams() -> None:
+    """Opens standard streams that the caller closed, as with `2>&-`, on the null device.
+
+    Otherwise the next pipe or file would get the stream's number, and a worker would use it as its own stream. `print`
+    would write what is for standard error to standard output.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+    sys.stdout = sys.stdout or open(os.devnull, "w")
+    sys.stderr = sys.stderr or open(os.devnull, "w")
 
 
 def is_lfs_pointer(file: Path) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..core import format as fmt, limits
-from ..core.files import temporary_folder
+from ..core.files import open_closed_streams, temporary_folder
 from ..core.options import BadInput
 from ..runs.environment import block_proc_access
 from ..runs.runner import Runner
@@ -103,15 +103,6 @@ class LenientStream:
 
 
 def hold_standard_streams() -> None:
-    """Keeps the server running even if its standard streams are closed, or their file is on a full disk.
-
-    A closed stream is opened on the null device. Otherwise the next pipe or socket would get the stream's number, and a
-    worker would use it as its own stream.
-    """
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
-    sys.stdout = LenientStream(sys.stdout or open(os.devnull, "w"))
-    sys.stderr = LenientStream(sys.stderr or open(os.devnull, "w"))
+    """Keeps the server running even if its standard streams are closed, or their file is on a full disk."""
+    open_closed_streams()
+    sys.stdout, sys.stderr = LenientStream(sys.stdout), LenientStream(sys.stderr)

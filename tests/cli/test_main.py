@@ -136,6 +136,14 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert (process.returncode, process.stderr) == (141, "")
 
 
+@pytest.mark.parametrize("closed", ["2>&-", "0<&- 2>&-"])
+def test_a_stream_that_is_closed_changes_no_result(closed: str, data_folder: Path) -> None:
+    """Progress does not go to standard output instead, and no pipe of a worker becomes a standard stream."""
+    shell = f'exec "$0" -m tests.support.quick_sweep run --json {closed}'
+    process = subprocess.run(["sh", "-c", shell, sys.executable], cwd=ROOT, capture_output=True, timeout=120)
+    assert process.returncode == 0 and json.loads(process.stdout)["status"] == "ok"
+
+
 def test_a_full_disk_behind_standard_output_is_a_sentence(data_folder: Path) -> None:
     shell = 'exec "$0" -m demo list >/dev/full'
     process = subprocess.run(["sh", "-c", shell, sys.executable], cwd=ROOT, capture_output=True, text=True, timeout=60)
