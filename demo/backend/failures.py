@@ -33,6 +33,11 @@ NOT_TRACED = {"mode", "freezing", "dtype"}
 """Options that cannot cause an error of dynamo or torch.export, because tracing the Python code ignores them."""
 HALF_FORMAT = re.compile(r"(?i)\b(half|b?float16|fp16|bf16)\b|same dtype|dtype mismatch")
 """Words in errors of code that cannot compute in a 16-bit number format, or that mixes two formats."""
+MIXED_FORMATS = re.compile(
+    r"(?i)same (d|data ?|scalar ?)type|dtype mismatch|mixed dtype|expected .*(scalar type|dtype)"
+    r"|type .*should be the same"
+)
+"""Words in errors of operators that got tensors of two number formats."""
 INNER_ERROR = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """Words, in lower case, in the errors of CUDA, C++, Linux, cuBLAS and cuDNN when memory runs out."""
@@ -59,11 +64,29 @@ def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status
             phase, message, *less_memory(spec, compiled=phase in ("compile", "time"), half=_half_format(spec))
         )
     text = error_text.first_line(error).rstrip(".:! ")
-    remedy, change = _remedy(phase, spec, error, text)
+    remedy, change = _of_mixed_formats(error, phase, result) or _remedy(phase, spec, error, text)
     if spec.task == OWN_MODEL and phase != "compile":
         text = with_line(error, catalog.own_model_parts(spec.checkpoint)[0]).rstrip(".:! ")
     failure = Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}.", remedy, change)
     return "compile_failed" if phase == "compile" else "failed", failure
+
+
+def _of_mixed_formats(error: BaseException, phase: str, result: RunResult) -> tuple[str, OptionValues] | None:
+    """Returns the remedy if eager fails because the run gave weights and inputs another number format.
+
+    Returns None if that is not the cause. Tensors that a model makes, or keeps outside of its buffers, stay as they
+    are: the model then mixes two formats, although it runs in the user's own program.
+    """
+    given = next((str(caveat.values["given"]) for caveat in result.caveats if caveat.key == "given_dtype"), "")
+    if phase == "compile" or not given or not MIXED_FORMATS.search(str(error)):
+        return None
+    why = (
+        f"This run gave weights and inputs the format {result.spec.dtype}, but not other tensors that the model makes "
+        "or keeps."
+    )
+    if given in ("float16", "bfloat16"):
+        return f"{why} Choose --dtype {given}.", {"dtype": given}
+    return f"{why} Make these float32, or register them as buffers, which get the format, too.", {}
 
 
 def memory_of_others() -> int:

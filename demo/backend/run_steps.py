@@ -76,7 +76,7 @@ class Run(RunState):
         except BadInput:
             raise
         except BaseException as error:  # a model of one's own may call sys.exit, or raise KeyboardInterrupt
-            status, failure = failures.explain(error, self.phase, self.result)
+            status, failure = failures.explain(error, self.phase, self.result_so_far())
             self.set_fields(status=status, failure=failure)
         return self.result_so_far()
 

@@ -17,7 +17,7 @@ from demo.backend.compilation import CompileLog
 from demo.core import catalog
 from demo.core.caveat import Caveat
 from demo.core.measurement import Compilation, GraphBreak
-from demo.core.options import RunSpec
+from demo.core.options import OWN_MODEL, RunSpec
 from demo.core.result import Failure, RunResult
 
 HUB = "microsoft/resnet-50"
@@ -134,6 +134,36 @@ def test_a_failed_compile_names_only_options_that_can_be_its_cause(error, option
 def test_layers_that_dynamo_leaves_out_have_their_own_switch() -> None:
     _, failure = explained(UNTRACED, "compile", catalog.make_spec("shapes-vit", fullgraph=True))
     assert "allow_rnn = True" in failure.remedy
+
+
+MIXED = [
+    "mat1 and mat2 must have the same dtype, but got Double and Float",
+    "expected m1 and m2 to have the same dtype, but got: float != double",
+    "Input type (double) and bias type (float) should be the same",
+    "expected scalar type Float but found Double",
+    "mixed dtype (CPU): expect parameter to have scalar type of Float",
+]
+
+
+@pytest.mark.parametrize("message", MIXED)
+@pytest.mark.parametrize(
+    ("given", "remedy", "change"),
+    [
+        ("bfloat16", "Choose --dtype bfloat16.", {"dtype": "bfloat16"}),
+        ("float64", "Make these float32, or register them as buffers", {}),
+    ],
+)
+def test_a_model_that_mixes_formats_only_here_is_told_why(given: str, remedy: str, change: dict, message: str) -> None:
+    spec = RunSpec("mine.py:build", OWN_MODEL)
+    caveats = (Caveat("given_dtype", {"given": given, "dtype": "float32"}),)
+    _, failure = failures.explain(RuntimeError(message), "warm up", RunResult("one", "", "ok", spec, caveats=caveats))
+    assert "This run gave weights and inputs the format float32" in failure.remedy and remedy in failure.remedy
+    assert failure.change == change
+    for other in (("size mismatch", caveats), (message, ())):
+        _, failure = failures.explain(
+            RuntimeError(other[0]), "warm up", RunResult("one", "", "ok", spec, caveats=other[1])
+        )
+        assert failure.remedy.startswith("The module must run eagerly")
 
 
 NOTHING = Compilation(1.0, "cold", graphs=0)
