@@ -1,5 +1,6 @@
 """Settings and fixtures for all tests: their order, an empty history, and an empty folder of measured tables."""
 
+import gc
 import importlib
 import os
 import signal
@@ -23,10 +24,6 @@ os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 # Else inductor compiles a program for each set of vector instructions, in every process with an empty cache: seconds.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
-
-# The keys of inductor's cache name the first module that holds `torch`. In a worker that is one of torch's own, and so
-# it must be here, or a process that a test starts does not find what the test has compiled.
-importlib.import_module("torch")
 
 # The page's uploads of these tests: an app of the same user that runs meanwhile has its own, and tests remove old ones.
 _uploads = tempfile.TemporaryDirectory(prefix="uploads-of-tests-", ignore_cleanup_errors=True)
@@ -79,5 +76,20 @@ def _place(item: pytest.Item) -> int:
     return next((place for place, name in enumerate(FIRST) if item.nodeid.startswith(name)), len(FIRST))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        return  # this process only hands out the tests
+    # What is imported stays. Without this, a seventh of the time of the imports goes into looking for garbage in it.
+    gc.disable()
+    # The keys of inductor's cache name the first module that holds `torch`. In a worker that is one of torch's own, and
+    # so it must be here, or a process that a test starts does not find what the test has compiled.
+    importlib.import_module("torch")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_place)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # later searches for garbage pass over what was imported
+    gc.enable()

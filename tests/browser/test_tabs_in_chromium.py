@@ -223,11 +223,12 @@ def _look(tab: Any, dark: bool, size: dict[str, int]) -> None:
     tab.evaluate("dark => document.body.classList.toggle('dark', dark)", dark)
 
 
-def _settled(tab: Any, read: Callable[[], list[str]]) -> list[str]:
-    """Returns what `read` still finds wrong after five seconds.
+FILLED = "() => ![...document.querySelectorAll('[aria-label=\"Empty value\"]')].some(empty => empty.checkVisibility())"
+"""JavaScript that says whether gradio draws no visible component as empty, as it does before the value arrives."""
 
-    Charts adapt to a new width only after a moment, and gradio draws a component as empty before it gets its value.
-    """
+
+def _settled(tab: Any, read: Callable[[], list[str]]) -> list[str]:
+    """Returns what `read` still finds wrong after five seconds: charts adapt to a new width only after a moment."""
     deadline = time.monotonic() + 5
     while (faults := read()) and time.monotonic() < deadline:
         tab.wait_for_timeout(100)
@@ -243,6 +244,7 @@ def test_everybody_can_use_each_state(state: Callable[[Any], None], page: Any) -
     RUNNER.hold = False
     _look(page, False, DESKTOP)
     state(page)
+    page.wait_for_function(FILLED)
     broken = {}
     for name, dark, size in (("light, desktop", False, DESKTOP), ("dark, phone", True, PHONE)):
         _look(page, dark, size)
