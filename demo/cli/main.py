@@ -9,7 +9,6 @@ found a problem), 2 the input was bad, 3 `run --at-least` is undecided, 130 Ctrl
 import argparse
 import gc
 import importlib.util
-import io
 import os
 import platform
 import signal
@@ -19,7 +18,7 @@ from importlib import metadata
 from typing import Any, NoReturn
 
 from ..core import catalog, format as fmt, limits
-from ..core.files import open_closed_streams
+from ..core.files import LenientStream, open_closed_streams
 from ..core.options import TEXT_GENERATION, BadInput
 from ..core.program import IN_CHECKOUT, PROGRAM, install_command
 from ..runs.process import WorkerDied
@@ -43,8 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Expected errors are printed as one sentence on standard error."""
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a C locale cannot print "×", and UTF-8 no broken file name
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+        # a C locale cannot print "×", and UTF-8 no broken file name
+        if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
+            reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         limits.current()  # refuses wrong settings before any command
         options = parser().parse_args(arguments)
@@ -71,7 +71,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run() -> NoReturn:
-    """Runs the command of `sys.argv` and ends the process with its exit code."""
+    """Runs the command of `sys.argv` and ends the process with its exit code.
+
+    What standard error cannot take, as on a full disk, is lost, and does not end the command.
+    """
+    open_closed_streams()
+    sys.stderr = LenientStream(sys.stderr)
     sys.exit(main())
 
 

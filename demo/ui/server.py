@@ -7,10 +7,9 @@ import signal
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
 
 from ..core import format as fmt, limits
-from ..core.files import open_closed_streams, temporary_folder
+from ..core.files import LenientStream, open_closed_streams, temporary_folder
 from ..core.options import BadInput
 from ..runs.environment import block_proc_access
 from ..runs.runner import Runner
@@ -81,25 +80,6 @@ def name_to_listen_to() -> str:
         return name
     del os.environ["GRADIO_SERVER_NAME"]
     return f"[{name.strip('[]')}]"
-
-
-class LenientStream:
-    """A text stream that raises no error if it cannot write, as on a full disk: the text is lost."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
-            self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError):
-            self._stream.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def hold_standard_streams() -> None:

@@ -151,6 +151,16 @@ def test_a_full_disk_behind_standard_output_is_a_sentence(data_folder: Path) -> 
     assert "No space left on device. Make room" in process.stderr and "Traceback" not in process.stderr
 
 
+def test_a_full_disk_behind_standard_error_ends_no_command(data_folder: Path) -> None:
+    shell = 'exec "$0" -m demo script nothing 2>/dev/full'
+    assert subprocess.run(["sh", "-c", shell, sys.executable], cwd=ROOT, timeout=60).returncode == 2
+    History().append(ok_result(id="one"))
+    shell = 'exec "$0" -m demo history export "$1" 2>/dev/full'
+    table = data_folder / "table.csv"
+    assert subprocess.run(["sh", "-c", shell, sys.executable, table], cwd=ROOT, timeout=60).returncode == 0
+    assert table.read_text().count("\n") == 2
+
+
 def test_a_torch_that_cannot_be_imported_is_a_sentence(data_folder, tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError('no libcudart')")
     process = python("-m", "demo", "sweep", "--preset", "smoke", env=os.environ | {"PYTHONPATH": str(tmp_path)})
