@@ -47,7 +47,7 @@ ALONE_SECONDS = 180.0
 CPU_SECONDS = 240.0
 """Seconds that the timing of a group may take at most: on a GPU with other groups, alone on a GPU, and on a CPU."""
 PLAN = timing.Plan(precision=0.02, min_seconds=0.25, max_seconds=0.8, longest_seconds=1.2)
-"""When the timing of one mode ends. A group with two modes has twice these seconds."""
+"""When the timing of one mode ends. A group with two modes has twice `max_seconds` and `longest_seconds`."""
 DEVICE_SECONDS = 0.2
 """How long calls are timed by the GPU's own clock; `demo.backend.profiling` would time them for a second."""
 
@@ -306,7 +306,10 @@ def time_modes(
       of eager again. For the modes default (D) and reduce-overhead (R) this is E D R R D E.
     - So each compiled model has a block as in `demo.backend.timing`: E D D E or E R R E. All compiled models share the
       calls of eager and the control blocks, in which eager is timed against itself.
-    - The first calls after a switch of model do not count. `PLAN` says when the timing ends, for all models at once.
+    - The first calls after a switch of model do not count, but with `half` = 1 all calls do, as slow calls need no
+      settling.
+    - The timing ends for all models at once: as `PLAN` says, but its `max_seconds` and `longest_seconds` are multiplied
+      by the number of compiled models.
     """
     shared = timing.Samples(half)
     samples = [timing.Samples(half, shared.eager, control=shared.control) for _ in compiled]

@@ -340,9 +340,10 @@ def _scribble(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
 def _paint_shapes(
     rng: np.random.Generator, canvas: np.ndarray, placed: list[_Placed], short: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Paints the shapes over each other in random order. Returns the picture, and a mask of the uppermost shapes.
+    """Paints the shapes over each other in random order. Returns the picture and its mask.
 
-    The mask is as in `Scene`. `short`: the picture's shorter side in pixels.
+    The mask names, for each pixel, the shape on top, with the numbers of `Scene.mask`. `short`: the picture's shorter
+    side in pixels.
     """
     height, width = canvas.shape[:2]
     mask = np.zeros((height, width), dtype=np.uint8)

@@ -68,7 +68,7 @@ class Effects:
     unread: bool = False
     """Whether no output depends on the numbers of the inputs. False if that is not known."""
     constant: bool = False
-    """Whether, besides, the call computes nothing: its outputs are constants, such as `torch.zeros(3)`."""
+    """Whether the outputs are constants, such as `torch.zeros(3)`: `unread`, and the call computes nothing."""
 
     @property
     def changes(self) -> str:

@@ -87,7 +87,10 @@ def usable() -> bool:
 
 
 def gpu_problem() -> str | None:
-    """Returns why torch cannot use this machine's GPU, and what to do; None if torch can, or if there is no GPU."""
+    """Returns why torch cannot use this machine's GPU, and what to do.
+
+    None if torch can use it, if there is no GPU, or if CUDA_VISIBLE_DEVICES hides the GPUs.
+    """
     first_visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0].strip()
     if usable() or first_visible in ("", "-1"):  # these hide the GPUs on purpose
         return None

@@ -34,8 +34,8 @@ UNUSED_WEIGHTS = (".swin.layernorm.weight", ".swin.layernorm.bias", "mask_token"
 COMPUTED = ("position_ids", "inv_freq", "masked_bias", "num_batches_tracked", "relative_position_index", "attn.bias")
 """Ends of the names of tensors that old checkpoint files store, and that transformers' models now compute."""
 TEXT_MODELS = ("owlvit", "owlv2")
-"""Model types of zero-shot detectors that take a list of texts. Other types take all queries joined in one text, and
-are refused."""
+"""Model types of zero-shot detectors whose processor takes the queries as a list of texts. Other types are refused:
+Grounding DINO takes all queries joined in one text, and OmDet-Turbo needs a sentence for its task as well."""
 NO_CONFIG, SAVE = "holds no config.json", "Give one written by save_pretrained."
 NO_OWN_CODE = (
     "no code of a checkpoint is run here. Load it with trust_remote_code=True in a function of your own, and time that "

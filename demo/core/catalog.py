@@ -52,7 +52,7 @@ class Checkpoint:
     takes_text: bool = False
     """Whether the model needs text queries, as a zero-shot detector does."""
     bundled: bool = False
-    """Whether the checkpoint ships with this project, which trained it on drawn shapes only."""
+    """Whether the checkpoint ships with this project, which trained it on drawn shapes, or on texts about them."""
     convolutional: bool = False
     """Whether convolutions are most of the model's work. The memory format channels last may make them faster."""
 

@@ -116,9 +116,10 @@ def others_share() -> float | None:
 
 
 def _relatives_seconds() -> float:
-    """Returns the CPU seconds of the other processes of this program.
+    """Returns the CPU seconds of other processes of this program that still run.
 
-    In a worker these are the seconds of the app's process; in the app, the seconds of all processes that it started.
+    In a worker this is the app's process. In the app these are all its descendants: its children, their children, and
+    so on.
     """
     own, a_second = os.getpid(), os.sysconf("SC_CLK_TCK")
     if app := os.environ.get(APP_VARIABLE):

@@ -15,7 +15,7 @@ def to_json(result: RunResult) -> dict[str, object]:
     """Returns a result as a dict of JSON types. `docs/api.md` describes the keys.
 
     `break_even_calls` and `break_even_seconds` are None unless the verdict is 'faster'. `end_to_end_speedup` is None
-    without a verdict, or if it is 'unsure'.
+    without a verdict, if it is 'unsure', or if the steps of a request were not measured.
     """
     data: JsonObject = plain(result)
     for variant in ("eager", "compiled"):

@@ -42,8 +42,9 @@ class Files:
 
 NO_FILES = Files()
 LATE, LATE_SECONDS = 1.2, 2.0
-"""A run counts as late once it has taken `LATE` times its estimate. A compile has an estimate of its own: it counts as
-late `LATE_SECONDS` after `LATE` times this estimate, because a warm-up follows it."""
+"""A run counts as late once it has taken `LATE` times its estimate. The phase "compile" has an estimate of its own, for
+the first compiled call. The phase counts as late `LATE_SECONDS` after `LATE` times this estimate, because it also
+contains the rest of compiled's warm-up."""
 
 
 @dataclass

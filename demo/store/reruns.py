@@ -35,7 +35,11 @@ class StoredRun:
     id: str
     spec: RunSpec
     settings: tuple[object, ...]
-    """Protocol, `versions(result)` and `parity.verdict`. Runs with equal `spec` and `settings` are reruns."""
+    """`spec.protocol` of the run, the values of `versions(result)`, and `parity.verdict`.
+
+    Runs with equal `spec` and `settings` are reruns. (`spec` has all timing options, and so the protocol, at their
+    default.)
+    """
     within: Interval
     """The speed-up with its interval, from the run's own process alone."""
     process: ProcessResult | None = None

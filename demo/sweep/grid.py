@@ -95,7 +95,8 @@ def _make_spec(cell: OptionValues, settings: OptionValues, folders: bool) -> Run
 # The cells
 
 FINAL = ("ok", "out_of_memory", "compile_failed", "failed")
-"""Statuses that another run would only repeat. A cell that crashed, timed out or was cancelled is run again."""
+"""Statuses that another run would only repeat. A cell that crashed, timed out, was cancelled or interrupted (the app
+ended) is run again."""
 
 
 @dataclass(frozen=True)

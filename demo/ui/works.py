@@ -244,7 +244,7 @@ class Series(Work):
 class Sweep(Series):
     cells: list[GridRun]
     stored: list[RunResult]
-    """Earlier runs, newest first, from which `forecast` estimates the time."""
+    """Earlier runs and those of this sweep, newest first, from which `forecast` estimates the time."""
     crowd: cores.Crowd = field(default_factory=lambda: cores.crowd())
     """What other programs did to the cores when the sweep began, or after its last run."""
 

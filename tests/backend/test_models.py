@@ -423,7 +423,10 @@ def write_repository(checkpoint: str, folder: Path) -> Path:
 
 
 def shrunken_assets(folder: Path) -> Path:
-    """Writes a small version of the project's config for the checkpoint that is published with a timm backbone."""
+    """Makes `folder` an assets folder that has one config, and returns `folder`.
+
+    The config is a small version of this project's, for the checkpoint that is published with a timm backbone.
+    """
     shipped = json.loads((catalog.config_folder(catalog.find(TIMM)) / "config.json").read_text())
     small = layout(TIMM)["config"]
     shipped |= {name: small[name] for name in shipped.keys() & small.keys() - {"backbone_config", "backbone"}}

@@ -104,7 +104,11 @@ SMALL = """() => [...document.querySelectorAll('#stage *')].filter(part => part.
 
 
 def _fills_the_screen(tab: Any) -> None:
-    """Checks that speed-up and interval are on one side, the picture on the other, and all of it is above the bar."""
+    """Checks that the speed-up is on the left, the picture on the right, and all ends above the bar of buttons.
+
+    The bar lies at the bottom of the window. Also checked: the picture has at least 24 % of the window's height, no
+    text is too small for the last row or reaches out of the window, and nothing scrolls.
+    """
     parts = (".speed", ".verdict", ".latencies", ".interval")
     for part in (*(f"#top .headline {part}" for part in parts), "#seen img:visible"):
         _ends_above_the_bar(tab, part)

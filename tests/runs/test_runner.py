@@ -70,7 +70,7 @@ def on_a_thread(runner: Runner, **more: Any) -> Generator[list[RunResult], None,
 
 @pytest.fixture
 def child(tmp_path) -> Callable[[], int]:
-    """Returns a function that waits for the child of the hanging worker, and returns its process id."""
+    """Returns a function that waits until the hanging worker has started its child, and returns the child's id."""
 
     def wait() -> int:
         wait_until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text().endswith("\n"))

@@ -1,4 +1,4 @@
-"""The two calls on a GPU that is lent for a quarter of an hour, and what the machine must have for them."""
+"""Tests of the script that measures on a lent GPU: its two calls, their time limits, and what the machine must have."""
 
 import subprocess
 import sys

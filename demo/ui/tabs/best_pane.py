@@ -201,7 +201,11 @@ def _row(row: WayResult, table: BestTable) -> dict[str, tables.Cell]:
 
 
 def _crossover(table: BestTable) -> go.Figure | None:
-    """Returns the chart of total time by number of calls; None if fewer than two ways to run the model were timed."""
+    """Returns the chart of total time by number of calls, with a line for each way to run the model.
+
+    Ways without a rank, or whose time to a first answer with a filled compile cache is not known, have no line. Returns
+    None if eager was not timed, or for fewer than two lines.
+    """
     eager = next((row.seconds for row in table.rows if row.way.name == EAGER_WAY), None)
     if eager is None:
         return None

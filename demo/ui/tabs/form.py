@@ -143,8 +143,9 @@ def read_spec(values: FieldValues) -> RunSpec:
 def picture_of(result: RunResult, in_form: FileDescription | None) -> Path | None:
     """Returns the path of the picture with which a run is repeated; None for a text model.
 
-    This is the run's own picture, if an example or the form's picture (`in_form`) is equal to it. For a run that ended
-    before it read its picture, it is the form's. Raises BadInput if there is no such picture.
+    A result does not store the file of its picture, only the SHA-256. So this is the form's picture (`in_form`) or an
+    example, whichever has this SHA-256. For a run that ended before it read its picture, it is the form's. Raises
+    BadInput if there is no such picture.
     """
     if not result.spec.sees_picture:
         return None

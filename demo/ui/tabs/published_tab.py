@@ -1,6 +1,8 @@
 """The tab Published: the speed-ups in the Transformers guide, and those that this project measured.
 
-Four drop-down lists filter the rows. The page's address holds the lists' values.
+Four drop-down lists filter the rows. The page's address holds those of the lists' values that are not the default.
+Below the rows is a wall of races (charts of calls over time): of this project's tables and recorded runs, of the runs
+stored here, and of those in the dataset on the Hub.
 """
 
 from collections.abc import Sequence

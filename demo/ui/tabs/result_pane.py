@@ -61,7 +61,8 @@ class ResultPane:
     def __init__(self, history: History) -> None:
         self._history = history
         self._links: dict[str, str] = {}
-        """Where the HTML files to send are on the Hub, by the run's id: a run's file is uploaded once."""
+        """Web addresses on the Hub of uploaded HTML files ("One file to send"), by the run's id. No file is uploaded
+        twice."""
         self.notice = gr.HTML(visible=False, elem_id="notice", apply_default_css=False)
         """A note, or the reason why nothing was run, above the content that was shown before."""
         self.live = gr.HTML(visible=False, elem_id="live", apply_default_css=False)
@@ -92,9 +93,9 @@ class ResultPane:
                 }
                 self.made = gr.DownloadButton("The file", elem_id="made", elem_classes="unseen")
             self.sent = gr.Markdown(elem_id="sent")
-            """Where the file to send is, once it was asked for."""
+            """A sentence that says where the HTML file lies ("One file to send"), once it was asked for."""
         self.asked_calls = gr.Textbox("", visible=False)
-        """Where the slider stands, as the browser tells when a file is asked for: '172800 2/s', or a number alone."""
+        """The slider's number of calls, which the browser sends when a file is asked for: '172800 2/s', or '172800'."""
         self.shown = gr.State(None)
         """The `Report` that the pane shows. Script and files are made of it once they are asked for."""
         above = [self.notice, self.live, self.best, self.top, self.repeat, self.race, self.work]

@@ -195,7 +195,8 @@ class Guard:
     async def _checked(self, scope: Scope, path: str, receive: Receive) -> Receive:
         """Returns the function from which gradio reads the request's body, in place of `receive`.
 
-        Raises Refusal if the body is too long or invalid. The body of an upload is counted while gradio reads it.
+        Raises Refusal if the body is too long, arrives too slowly, is invalid, or asks for no event of the page. The
+        body of an upload is counted while gradio reads it: the returned function raises Refusal if it is too long.
         """
         if scope["method"] in ("GET", "HEAD"):
             return receive
