@@ -13,7 +13,8 @@ import os
 import re
 import shutil
 import sysconfig
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -158,9 +159,29 @@ TRACE = (
 )
 
 
+COUNTER = re.compile(r"the guard (self\.[\w.]+) == -?\d+ failed")
+COUNTS = 3
+"""A number counts up if it failed at least so many guards."""
+
+
 def trace_remedy(message: str) -> str:
     """Returns the remedy for a model that dynamo does not trace; '' for an unknown cause."""
     return next((cause.remedy for cause in TRACE if re.search(cause.words, message)), "")
+
+
+def counter_remedy(reasons: Iterable[str]) -> str:
+    """Returns the remedy if a number that a module counts up made dynamo compile again and again; '' if none did.
+
+    `reasons`: those of the recompiles, such as 'the guard self.counter == 0 failed'.
+    """
+    found = (COUNTER.match(reason) for reason in reasons)
+    for name, times in Counter(match[1] for match in found if match).most_common(1):
+        if times >= COUNTS:
+            return (
+                f"{name} changes from call to call: with torch._dynamo.config.allow_unspec_int_on_nn_module = True in "
+                "the file of the model, it is compiled as a variable."
+            )
+    return ""
 
 
 # --- A checkpoint's files, after it failed to load

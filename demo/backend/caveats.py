@@ -197,6 +197,8 @@ def of_timing(result: RunResult) -> list[Caveat]:
         for first in compiled.fallbacks[:1]:
             count = len(compiled.fallbacks)
             hint = causes.trace_remedy(first.reason) or causes.hidden_errors()
+            if "recompile limit" in first.reason:
+                hint = causes.counter_remedy(again.reason for again in compiled.recompiles) or hint
             reason = f"{first.reason}. {hint}".rstrip(". ")
             caveats.append(Caveat("fallbacks", {"count": count, "place": first.location, "reason": reason}))
     if result.eager is not None and result.compiled is not None and result.speedup is not None:

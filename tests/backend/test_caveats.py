@@ -181,8 +181,9 @@ def test_code_for_narrower_vectors_than_the_processor_has(own, bits, probed, nar
     assert keys == ["narrow_vectors"] * narrow
 
 
-def fallback(reason: str) -> str:
-    fields = compiled(0, fallbacks=(GraphBreak(reason, "a.py:1 in f"),))
+def fallback(reason: str, *guards: str) -> str:
+    recompiles = tuple(GraphBreak(f"the guard {guard} failed", "a.py:1 in f") for guard in guards)
+    fields = compiled(0, fallbacks=(GraphBreak(reason, "a.py:1 in f"),), recompiles=recompiles)
     return next(str(caveat) for caveat in caveats.of_timing(ok_result(**fields)) if caveat.key == "fallbacks")
 
 
@@ -192,6 +193,14 @@ def test_a_fallback_to_eager_has_its_remedy(monkeypatch) -> None:
     monkeypatch.setenv("TORCHDYNAMO_SUPPRESS_ERRORS", "1")
     with torch._dynamo.config.patch(suppress_errors=True):
         assert fallback("C++ compile error").endswith("TORCHDYNAMO_SUPPRESS_ERRORS=1 made eager calls of this error.")
+
+
+def test_a_counter_that_is_compiled_again_and_again_has_its_remedy() -> None:
+    limit, counted = "Dynamo recompile limit exceeded", [f"self.layer.step == {number}" for number in range(8)]
+    words = "self.layer.step changes from call to call: with torch._dynamo.config.allow_unspec_int_on_nn_module = True"
+    assert words in fallback(limit, *counted)
+    for reason, guards in ((limit, counted[:2]), (limit, ["x.shape[0] == 3"] * 8), ("a loop", counted)):
+        assert "allow_unspec" not in fallback(reason, *guards)
 
 
 KEPT, X = torch.ones(3), torch.rand(3)
