@@ -100,6 +100,12 @@ def test_the_pages_have_at_most_20_500_words() -> None:
     assert sum(len(re.findall(words, _read(page))) for page in PAGES) <= 20_500
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_line_of_prose_has_at_most_120_characters(page: Path) -> None:
+    prose = [line for line in _prose(_read(page)).splitlines() if not line.lstrip().startswith(("|", "!["))]
+    assert [line for line in prose if len(line) > 120] == []
+
+
 @pytest.mark.parametrize(
     ("page", "heading", "results"),
     [

@@ -1,4 +1,7 @@
-"""Tests that break a worker, a file or the app: the run still ends in a stored result, and the next run works."""
+"""Tests that break a worker, a file or the app. The run still ends in a stored result, or says why it is not stored.
+
+The next run works.
+"""
 
 import contextlib
 import errno

@@ -105,7 +105,9 @@ def find_boxes(model: Any, processor: Any, scene: Scene) -> Boxes:
 
 
 def detection(pairs: list[tuple[Scene, Boxes]], threshold: float) -> Detection:
-    """Returns recall and false boxes of a detector over all scenes, counting only boxes with a score over `threshold`.
+    """Returns a detector's recall over all scenes, and its mean number of false boxes in a scene.
+
+    Only boxes with a score over `threshold` count.
 
     `pairs`: each scene with the boxes that the detector found in it.
     """

@@ -92,8 +92,8 @@ def look() -> InstructionProbe:
 def separate_instructions() -> None:
     """Makes this process's first compile add the vector instructions to the cache key, unless `look` already has."""
 
-    # Never traced: the lock that torch holds meanwhile has no second turn for the compile of this function. A model
-    # that calls torch.autograd.grad in its forward waited for ever.
+    # Torch holds a lock while it calls this function. If dynamo compiled the function, it would need the same lock, and
+    # wait for ever: a model that calls torch.autograd.grad in its forward did.
     @torch._dynamo.disable  # type: ignore[untyped-decorator]  # torch gives it no types
     def tag_cache(_: object) -> None:
         torch.compiler.config.cache_key_tag = torch.compiler.config.cache_key_tag or vector_instructions()

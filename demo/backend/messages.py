@@ -22,7 +22,7 @@ LASTING = (
     *("eager_seconds", "compiled_seconds", "eager_line", "compiled_line"),
     *("first_seconds", "compile_steps", "graphs", "breaks", "speedup"),
 )
-"""Fields of Progress that keep their last value in all later messages, so that the page keeps showing them."""
+"""Fields of Progress that keep the value sent last in all later messages, so that the page keeps showing them."""
 BEND = 0.05
 """In the chart of calls over time a line gets a new straight part if the estimated time of a call changes by more than
 this share."""
@@ -92,8 +92,8 @@ class Events:
     def progress(self, phase: str, fraction: float, **more: Any) -> None:
         """Sends a Progress. Sends nothing if one with the same phase and `code` was sent less than 0.25 s ago.
 
-        `more`: further fields of Progress, such as `code`. A field named in `LASTING` that is not in `more` keeps its
-        last value.
+        `more`: further fields of Progress, such as `code`. A field named in `LASTING` that is not in `more` keeps the
+        value that was sent last. If nothing is sent, `more` is lost: later messages do not have it.
         """
         now = time.monotonic()
         same = (phase, more.get("code", "")) == (self._last.phase, self._last.code)

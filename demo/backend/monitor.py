@@ -67,7 +67,7 @@ def host_reading() -> HostReading | None:
 
 
 class CoreTaken(Exception):
-    """Other programs leave fewer cores free than torch has threads. The argument is the number of free cores."""
+    """Other programs leave fewer cores free than torch has threads. The argument is the number of whole free cores."""
 
 
 class Observer:
@@ -159,7 +159,10 @@ class Observer:
         return time.perf_counter() - self._start - self.paused_seconds
 
     def free_cores(self) -> int | None:
-        """Returns how many cores other programs left free during about the last second; None if not known."""
+        """Returns how many whole cores other programs left free in about the last second, at least 1.
+
+        None if not known.
+        """
         (first_at, first), (last_at, last) = self._readings[0], self._readings[-1]
         return cores.whole_cores_left(first, last) if last_at - first_at >= WINDOW_SECONDS else None
 

@@ -30,7 +30,8 @@ class RunState:
         self.result = RunResult(id=job.id, started_at=job.started_at, status="ok", spec=job.spec)
         self.caveats: list[Caveat] = []
         self.unsettled: list[str] = []
-        """"eager", "compiled" or both: the models whose last three warm-up calls still differed by more than 10 %."""
+        """The models, "eager" or "compiled", whose warm-up gave up: the last three calls were still more than 10 %
+        apart, or one of them compiled."""
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None

@@ -106,7 +106,7 @@ class Run(RunState):
                 self.give_way(free_cores)
 
     def look_at_cores(self, since: cores.Reading | None, fraction: float) -> int | None:
-        """Returns how many cores other programs left free since `since`; None if not known.
+        """Returns how many whole cores other programs left free since `since`, at least 1; None if not known.
 
         Waits up to five seconds for a free core for each thread, unless the spec sets the threads. `fraction`: the
         share of the run that is over, for the progress sent meanwhile.

@@ -12,11 +12,13 @@ from .common import Commands
 
 
 def add_to(commands: Commands) -> None:
-    parser = commands.add_parser("published", help="the guide's tables, and those that this project measured")
+    parser = commands.add_parser(
+        "published", help="the Transformers guide's tables, and those that this project measured"
+    )
     parser.set_defaults(command=_list_rows)
     parser.add_argument("--subset", help="release, nightly, reduce-overhead, or a measured one")
     parser.add_argument("--gpu", help="A100, V100, T4, or a measured device")
-    parser.add_argument("--batch-size", metavar="N", help="1, 4 or 16 in the guide")
+    parser.add_argument("--batch-size", metavar="N", help="1, 4 or 16 in the Transformers guide")
     parser.add_argument("--task", help=", ".join(TASKS))
     parser.add_argument("--model", metavar="PART", help="a part of a model's name or checkpoint")
     form = parser.add_mutually_exclusive_group()

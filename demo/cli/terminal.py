@@ -156,7 +156,8 @@ def measured_so_far(progress: Progress) -> str:
 def summary(report: Report, colour: bool = False, calls: int | None = None) -> str:
     """Returns a result in at most twelve lines, with ANSI colour codes if `colour`.
 
-    `calls`: a number of calls between two restarts. A further line says what compiling saves for this number.
+    `calls`: a number of calls that a process makes between two restarts. A further line says what compiling saves for
+    this number.
     """
     result = report.result
     known = result.environment

@@ -6,8 +6,8 @@ from . import format as fmt
 
 WORDS = {
     "note": "{text}",
-    "published": "Timed by the guide's recipe, eager first: a drift of the machine moves the speed-up beyond its "
-    "interval, and there is no noise floor.",
+    "published": "Timed by the Transformers guide's recipe, eager first: a drift of the machine moves the speed-up "
+    "beyond its interval, and there is no noise floor.",
     "separate": "Eager and compiled do not fit in memory together, so they were timed one after the other. "
     "A drift of the machine moves the speed-up beyond its interval, and there is no noise floor.",
     "compiles_itself": "The model calls torch.compile for a part of itself, in eager, too: the speed-up leaves it out.",
@@ -24,7 +24,8 @@ WORDS = {
     "cudagraphs": "CUDA graphs, which mode {mode} asks for, were {used}.",
     "fallbacks": "Functions that dynamo left to eager: {count}. The first: {place}, {reason}.",
     "tail": "Slow compiled calls are slower: of 20 calls one takes longer than {slow}, with eager longer than {usual}.",
-    "unsettled": "Not settled when the warm-up ended ({variants}): the last three calls were more than 10 % apart.",
+    "unsettled": "Not settled when the warm-up ended ({variants}): the last three calls were more than 10 % apart, "
+    "or one of them compiled.",
     "others": "Other programs kept {busy} of the processor busy while it was timed.",
     "wide": "The calls vary widely (middle half over median: {calls}): the speed of the machine or of the model was "
     "not steady.",

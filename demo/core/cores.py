@@ -201,7 +201,7 @@ def crowd() -> Crowd:
 
 
 def free_now() -> int | None:
-    """Returns how many whole cores other programs leave free now; None if not known."""
+    """Returns how many whole cores other programs leave free now, at least 1; None if not known."""
     before = sample()
     time.sleep(LOOK_SECONDS)
     return free_cores(before)

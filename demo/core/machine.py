@@ -44,7 +44,7 @@ class Environment(Machine):
     settings: dict[str, str] = field(default_factory=dict)
     """Attention, memory format, dtype of weights and matrix products of the run, as torch reports them."""
     free_cores: int | None = None
-    """Cores that other programs left free when the timing began, at least 1; None on a GPU or without /proc."""
+    """Whole cores that other programs left free when the timing began, at least 1; None on a GPU or without /proc."""
 
     @property
     def gave_way(self) -> bool:
@@ -107,7 +107,7 @@ class HostSample:
     """Share of the cores, 0 to 1, that other programs used since the last sample; None on a GPU, or if not known."""
     gpu: GpuSample | None = None
     free_cores: float | None = None
-    """Cores that other programs left free since the last sample: 1.7; None if not known."""
+    """Cores that other programs left free since the last sample, not rounded: 1.7; None if not known."""
     host_taken: float | None = None
     """Share of the time since the last sample, 0 to 1, in which the main thread was ready to run but did not run.
 

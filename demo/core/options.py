@@ -62,7 +62,7 @@ class Option:
     default: object
     kind: Literal["choice", "switch", "whole", "number", "queries", "passage"]
     help: str
-    """One or two sentences for `--help`, the form and the API's documentation."""
+    """A few sentences for `--help`, the form and the API's documentation."""
     label: str
     """Title in the form and in error messages: 'Batch size'. Default: made from `name`."""
     values: tuple[str, ...] = ()
@@ -180,7 +180,7 @@ class RunSpec:
     """The number is rounded up to whole blocks. A block has calls of eager, compiled, compiled, eager in this order."""
     protocol: str = choice(
         ("interleaved", "as published"),
-        f'"as published": means of {PUBLISHED_CALLS} calls of eager, then of compiled, as in the guide.',
+        f'"as published": means of {PUBLISHED_CALLS} calls of eager, then of compiled, as in the Transformers guide.',
         fold="timing",
     )
     precision: float = number(
@@ -318,8 +318,8 @@ CALLS = Option(
     "calls",
     None,
     "whole",
-    "Calls between two restarts, of a text model tokens: what compiling saves or costs over the whole work. From 1 to "
-    "100 million.",
+    "Calls (of a text model: tokens) that a process makes between two restarts: what compiling saves or costs over the "
+    "whole work. From 1 to 100 million.",
     "The number of calls between two restarts",
     low=1,
     high=100_000_000,

@@ -379,7 +379,7 @@ def guide(report: Report) -> Section | None:
     for row in published.guide_rows():
         if here and (row.checkpoint, row.mode, row.batch_size) == same:
             there = "out of memory" if row.speedup is None else fmt.ratio(row.speedup)
-            texts.append(f"On the {row.gpu} with torch {row.torch} the guide saw {there}.")
+            texts.append(f"On the {row.gpu} with torch {row.torch} the Transformers guide saw {there}.")
     if not texts:
         return None
     torch = machine.torch if machine is not None else "–"

@@ -41,7 +41,11 @@ SIZES = {
     "narrow": Size(430, 190, 24, 17, 6.6),
     "stage": Size(1000, 84, 30, 24, 10.2),
 }
-"""The sizes for a page, for a phone, and for stage mode, which has a wide, low picture with larger letters."""
+"""The sizes of the race by name. The style sheet shows one of them:
+
+- "wide": on a page. "narrow": on a phone, and for the result of a run in stage mode.
+- "stage": in stage mode during a run, and for the recorded race before the first run.
+"""
 LEFT, TOP = 2, 26
 BEYOND_CROSSING, BEYOND_COMPILE = 1.5, 4.0
 """The time axis ends at the later of two times: 1.5 times the last crossing of lines, and 4 times the longest first

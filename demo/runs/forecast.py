@@ -56,10 +56,11 @@ of inductor's instruction probe. The language model took 11.5 of these units on 
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
 """Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
 FLOAT64_CALLS, FLOAT64_OPERATIONS_A_SECOND = 6, 0.25e12
-"""How often a run calls the model in float64, and the peak rate of a T4 in float64.
+"""How many calls in float64 the forecast assumes for a 16-bit format on a GPU, and the peak rate of a T4 in float64.
 
-Such calls judge the outputs of 16-bit formats on a GPU. Cards for training are faster than a T4, but until the first
-run nothing is known of this machine's card."""
+A run calls the model in float64 only if compiled's outputs are beyond the tolerance: once, and two to five times more
+if that call says "differ" (`parity.PERTURBED_RUNS`). Integers that differ need three more calls. Cards for training are
+faster than a T4, but until the first run nothing is known of this machine's card."""
 TEXT_SHARE = 0.1
 """The share of `OPERATIONS_A_SECOND` that a text model reaches: each token reads all weights for few operations."""
 
@@ -143,9 +144,10 @@ def forecast_process(spec: RunSpec, machine: HostInfo, stored: Sequence[RunResul
 
 
 def _fewer_threads(spec: RunSpec, crowd: Crowd) -> int | None:
-    """Returns how many threads torch will use if other programs leave it fewer cores; None if it can use all cores.
+    """Returns the most threads that torch can use if other programs leave it fewer cores.
 
-    Also None if the spec sets the number of threads, or if the run is not on the CPU.
+    It may use fewer: a number for which the compile cache has code is preferred (`WorkerJob.threads_on`). None if all
+    cores are free or that is not known, if the spec sets the number of threads, or if the run is not on the CPU.
     """
     return crowd.free if spec.device == "cpu" and spec.threads is None else None
 

@@ -44,7 +44,11 @@ WIDE = dataclasses.replace(measurement(0.001), wall_seconds=(0.001, 0.0012) * 20
     [
         ({"machine_states": BUSY}, [], "30 % of the processor busy"),
         ({"compiled": WIDE}, [], "compiled 18 %): the speed of the machine or of the model"),
-        ({}, ["eager", "compiled"], "Not settled when the warm-up ended (eager, compiled)"),
+        (
+            {},
+            ["eager", "compiled"],
+            "(eager, compiled): the last three calls were more than 10 % apart, or one of them",
+        ),
         ({"machine_states": (gpu(foreign_processes=2),)}, [], "Other processes that used this GPU as well: 2."),
         ({"machine_states": (gpu(1.9e9), gpu(1.5e9))}, [], "between 1500 MHz and 1900 MHz while it was timed"),
         ({"machine_states": (gpu(1.2e9),)}, [], "and can be 1980 MHz"),

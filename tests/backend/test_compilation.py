@@ -143,9 +143,10 @@ def test_an_empty_cache_is_cold_and_then_warm(monkeypatch) -> None:
 
 @pytest.mark.usefixtures("empty_cache")
 def test_a_model_that_takes_a_gradient_in_its_forward_compiles() -> None:
-    """The backward graph compiles within the forward call.
+    """The backward graph is compiled during the forward, when dynamo also looks at each Python function that runs.
 
-    A callback that dynamo traces there would wait for a lock for ever.
+    Torch holds a lock while it calls `tag_cache`, the callback of `separate_instructions`. To compile this callback,
+    dynamo would need the same lock, and wait for it for ever.
     """
 
     def force(x: torch.Tensor) -> torch.Tensor:

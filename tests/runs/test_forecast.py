@@ -169,8 +169,8 @@ def test_a_rough_estimate_grows_with_what_is_asked(more: dict) -> None:
     assert larger.seconds > 1.5 * usual.seconds
 
 
-def test_a_half_format_on_a_gpu_waits_for_float64() -> None:
-    """A float64 check follows.
+def test_an_estimate_assumes_float64_calls_for_half_formats() -> None:
+    """Whether a run makes them is known only when its outputs are compared.
 
     A T4 computes float64 at 1/32 of float32's rate: half a minute for a large model at batch 16.
     """

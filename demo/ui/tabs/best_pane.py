@@ -37,8 +37,8 @@ class BestPane(WorkView[BestSearch]):
         with run_tab.pane.best:
             self.head = gr.Markdown(elem_id="best-head")
             self.work = place_of_slider("best-work")
-            """The slider for the number of calls between two restarts. Its coloured strips say which way to run the
-            model is best."""
+            """The slider for the number of calls between two restarts of a process. Its coloured strips say which way
+            to run the model is best."""
             self.table = tables.make_table("best-table", "Ways; press a row to see its run")
             self.code = code_to_copy(label="The lines of code for this way", visible=False)
             with gr.Row(elem_id="best-charts"):
@@ -113,8 +113,11 @@ class BestPane(WorkView[BestSearch]):
     def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
         """Returns updates that show the visitor's search when a page opens.
 
-        They do not show it if the link names a stored run. If a page has shown the end of the search before, they also
-        do not show it if the link asks for other settings.
+        They show no search in these cases:
+
+        - The visitor has no search, or started something else after it.
+        - The link of the page names a stored run.
+        - The search has ended, a page has shown its end before, and the link asks for other settings.
         """
         tab = self._tab
         going = self.work_of(request, visitor)

@@ -66,7 +66,7 @@ def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
 
 
 MOST_FOLLOWING = 3
-"""The most pages that follow one work. Each holds a connection, and a browser has six to a server for all its tabs."""
+"""The most pages that follow one `Work`. Each holds a connection, and a browser has six to a server for all tabs."""
 
 
 class WorkView(ABC, Generic[W]):
@@ -87,7 +87,7 @@ class WorkView(ABC, Generic[W]):
     def __init__(self, works: Supervisor, live: Sequence[Block], ending: Sequence[Block]) -> None:
         self.works = works
         self.work_shown = gr.State(None)
-        """The work that the page shows; None if it shows none."""
+        """The `Work` that the page shows: a run, a search or a sweep. None if it shows none."""
         self._live, self._ending = list(live), list(ending)
 
     @abstractmethod
@@ -126,9 +126,10 @@ class WorkView(ABC, Generic[W]):
         return gr.update(interactive=False)
 
     def _watch_after(self, event: Dependency) -> Dependency:
-        """Connects two events that follow `event`, such as a press of Run, which puts a work into `work_shown`.
+        """Connects two events that follow `event`. Returns the second of them.
 
-        The first shows the progress of this work, the second its end. Returns the second.
+        - `event`: stores a run, a search or a sweep in `work_shown`. It is, for example, a press of the button Run.
+        - The first of the two shows the progress of this run, search or sweep, the second its end.
         """
         followed = event.then(self._follow, self.work_shown, self._live, **EVENT_OPTIONS)
         over: Dependency = followed.then(self._over, self.work_shown, self._ending, **EVENT_OPTIONS)
@@ -165,7 +166,7 @@ class WorkView(ABC, Generic[W]):
 
 
 def follow_work(going: Work) -> Iterator[object]:
-    """Yields the events of a work for one page. Ends early if `MOST_FOLLOWING` newer pages follow the same work."""
+    """Yields the events of a `Work` for one page. Ends early if `MOST_FOLLOWING` newer pages follow the same work."""
     page = object()
     going.pages.append(page)
     for doing in going.watch():

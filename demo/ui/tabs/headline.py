@@ -75,9 +75,9 @@ def headline(report: Report, recorded: bool = False) -> Markup:
 
 
 def all_sizes(draw: Callable[[str], str]) -> Markup:
-    """Returns three pictures as HTML: for page, phone and stage mode. The style sheet shows one of them.
+    """Returns a picture in each size of `race.SIZES`, as HTML. The style sheet shows one of them.
 
-    `draw` returns the picture for the name of a size, a key of `race.SIZES`.
+    `draw` returns the picture for the name of a size.
     """
     return Markup("".join(map(draw, race.SIZES)))
 

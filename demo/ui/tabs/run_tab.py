@@ -141,7 +141,7 @@ class RunTab(WorkView[VisitorRun]):
         return remembered
 
     def _wait(self, request: gr.Request, going: VisitorRun | None) -> Iterator[Updates]:
-        # waits for the end of a work whose provisional result is shown
+        # waits for the end of a `Work` whose provisional result is shown
         for _ in follow_work(going) if going is not None and isinstance(going.doing, Provisional) else ():
             yield {self.work_shown: gr.skip()}  # gradio looks for a closed page
         yield {self.work_shown: gr.skip()}

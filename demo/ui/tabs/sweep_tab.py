@@ -27,7 +27,7 @@ from .events import EVENT_OPTIONS, Updates, WorkView, error_card
 from .headline import doing, waits
 from .run_tab import RunTab
 
-GRIDS = {"published": "The guide's 12 models", "smoke": "4 bundled models"}
+GRIDS = {"published": "The Transformers guide's 12 models", "smoke": "4 bundled models"}
 CHOICES: dict[str, tuple[str, list[str]]] = {
     "checkpoints": (
         "Checkpoints",

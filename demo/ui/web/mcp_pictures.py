@@ -63,7 +63,7 @@ def upload_value(value: str) -> object:
     """Returns what gradio needs for `value`, a tool's argument for a picture.
 
     A data URL is returned unchanged. For the path or http address of an uploaded file, gradio's description of the file
-    is returned. Raises ValueError for anything else.
+    is returned. Raises ValueError for anything else, and for a data URL whose base64 cannot be read.
     """
     if value.startswith("data:"):
         try:
