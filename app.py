@@ -3,9 +3,7 @@
 With --mcp the API is offered as MCP tools, too.
 """
 
-import sys
-
-from demo.cli.main import main
+from demo.__main__ import run
 
 if __name__ == "__main__":
-    sys.exit(main(["serve", *sys.argv[1:]]))
+    run("serve")

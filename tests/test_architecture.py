@@ -10,6 +10,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from demo.core import program
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # From the ground up. A room imports rooms of lower floors only; on the ground floor and within a room files import each
@@ -22,7 +24,8 @@ FLOORS = (
     {"sweep"},
     {"ui"},
     {"cli"},
-    {"__main__", "app", "library"},
+    {"__main__", "library"},
+    {"app"},
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
@@ -205,6 +208,7 @@ def test_the_package_admits_the_versions_that_the_project_pins() -> None:
     assert {
         name for name, pin in fixed.items() if name not in ranges or not ranges[name].specifier.contains(pin)
     } == set()
+    assert sorted(program.LIBRARIES.values()) == sorted(Requirement(line).name for line in project["dependencies"])
 
 
 def test_every_library_that_the_program_imports_is_required() -> None:

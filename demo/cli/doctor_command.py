@@ -11,7 +11,7 @@ from functools import partial
 from ..core import catalog, format as fmt, hub, refusals
 from ..core.cores import usable_cores
 from ..core.machine import HostInfo
-from ..core.program import PACKAGE, install_command
+from ..core.program import PACKAGE, install_command, missing_libraries
 from ..runs.process import WorkerDied, child_process, ending
 from ..store.database import HistoryError
 from ..store.history import History
@@ -81,7 +81,7 @@ def _machine() -> tuple[HostInfo | None, list[str]]:
             if isinstance(error, OSError):
                 remedy = "Set TMPDIR and TORCHINDUCTOR_CACHE_DIR to folders that can be written."
             elif re.search("ModuleNotFoundError|ImportError|No module named", str(error)):
-                remedy = f"Install what it needs: {install_command()}"
+                remedy = missing_libraries() or f"Install what it needs: {install_command()}"
             for words, variable in HINDER.items():
                 if words in str(error) and variable in os.environ:
                     remedy = f"{variable} is {os.environ[variable]!r}: correct or unset it."

@@ -18,7 +18,7 @@ from importlib import metadata
 from typing import Any, NoReturn
 
 from ..core import catalog, format as fmt, limits
-from ..core.files import LenientStream, open_closed_streams
+from ..core.files import open_closed_streams
 from ..core.options import TEXT_GENERATION, BadInput
 from ..core.program import IN_CHECKOUT, PROGRAM, install_command
 from ..runs.process import WorkerDied
@@ -68,16 +68,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{error.strerror or error}{where}. Make room and allow writing, and try again.", file=sys.stderr)
         sys.stdout = open(os.devnull, "w")
         return FAILED
-
-
-def run() -> NoReturn:
-    """Runs the command of `sys.argv` and ends the process with its exit code.
-
-    What standard error cannot take, as on a full disk, is lost, and does not end the command.
-    """
-    open_closed_streams()
-    sys.stderr = LenientStream(sys.stderr)
-    sys.exit(main())
 
 
 def parser() -> argparse.ArgumentParser:

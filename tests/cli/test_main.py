@@ -15,6 +15,7 @@ from support.samples import ok_result
 
 from demo.cli.main import main, parser
 from demo.core import catalog, limits
+from demo.core.program import LIBRARIES
 from demo.store.history import FOLDER_VARIABLE, History
 from demo.store.published import current_commit
 
@@ -34,6 +35,19 @@ def test_on_windows_either_way_in_ends_in_one_sentence(start: str) -> None:
     process = subprocess.run([sys.executable, "-c", f"{windows}; {start}"], cwd=ROOT, capture_output=True, text=True)
     assert (process.returncode, process.stdout) == (1, "")
     assert process.stderr.count("\n") == 1 and "On Windows use WSL" in process.stderr
+
+
+@pytest.mark.parametrize(
+    "start", ["runpy.run_path('app.py', run_name='__main__')", "runpy.run_module('demo', run_name='__main__')"]
+)
+@pytest.mark.parametrize("missing", [["yaml", "PIL"], ["numpy"], ["pydantic"]], ids="-".join)
+def test_without_the_libraries_of_every_command_all_missing_ones_are_named(missing: list[str], start: str) -> None:
+    """`find_spec` finds no module for a None in `sys.modules`. Both ways to start are tried."""
+    hidden = f"import runpy, sys; sys.modules |= dict.fromkeys({missing})"
+    process = subprocess.run([sys.executable, "-c", f"{hidden}; {start}"], cwd=ROOT, capture_output=True, text=True)
+    names = ", ".join(LIBRARIES[name] for name in sorted(missing))
+    sentence = f"Not installed: {names}. Install what is missing: pip install -r requirements.txt\n"
+    assert (process.returncode, process.stdout, process.stderr) == (1, "", sentence)
 
 
 def test_a_port_that_is_none_is_one_sentence_and_exit_2(monkeypatch, capsys) -> None:
