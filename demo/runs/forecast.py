@@ -132,8 +132,8 @@ def forecast_run(
         return None
     calls = _seconds_of_calls(spec, checkpoint)
     if spec.device == "cuda" or compiler_seconds is None:
-        guess = _Parts(SECONDS_WITHOUT_CALLS - TIMING_SECONDS, 0.0, TIMING_SECONDS + calls)
-        return dataclasses.replace(guess.forecast(spec, crowd, 0), compile_seconds=None)
+        guess = _Parts(SECONDS_WITHOUT_CALLS, 0.0, calls).forecast(spec, crowd, 0)
+        return dataclasses.replace(guess, compile_seconds=None)
     first_call = compiler_seconds * COMPILE_UNITS.get(checkpoint.id, OTHER_COMPILE_UNITS)
     return _Parts(compiler_seconds * START_UNITS, first_call, TIMING_SECONDS + calls).forecast(spec, crowd, 0)
 

@@ -105,6 +105,16 @@ def test_a_slow_compiler_makes_a_guess_longer() -> None:
     assert larger.compile_seconds > 3 * quick.compile_seconds
 
 
+@pytest.mark.parametrize(("compiler", "starts"), [(3.0, 3 * 6.0 + 3 * 4.5), (None, 30.0)], ids=["", "no compiler"])
+def test_other_programs_make_a_guess_longer(compiler: float | None, starts: float) -> None:
+    """Twice as long takes all but the timing."""
+    alone, crowded = (
+        forecast_run(CPU_SPEC, catalog.find("shapes-vit"), [], compiler, crowd)
+        for crowd in (Crowd(), Crowd(factor=2.0))
+    )
+    assert crowded.seconds - alone.seconds == pytest.approx(starts)
+
+
 GB = 10**9
 
 
