@@ -5,8 +5,9 @@
 The command writes three files:
 
 - benchmarks/results/gpu_evidence.md, a short table for readers.
-- The GPU's table in assets/measured/. It has the columns of the tables in the Transformers guide on torch.compile, and
-  gets a row for each setting of a vision model.
+- The GPU's table in assets/measured/. It has the columns of the tables in the Transformers guide on torch.compile. It
+  gets a row for each setting of a vision model with which a run has a valid speed-up or ran out of memory. Any other
+  run that failed has no row.
 - All raw times, beside that table.
 """
 

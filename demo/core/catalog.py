@@ -190,7 +190,7 @@ def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False
 
 
 def own_model_spec(model: str, **options: object) -> RunSpec:
-    """Returns the `RunSpec` of a user's own model. Raises BadInput for a wrong value.
+    """Returns the `RunSpec` of a user's own model. Raises BadInput for a value that is not allowed.
 
     `model`: 'FILE.py:FUNCTION', or 'package.module:FUNCTION' for a module that Python finds from the current folder.
     """

@@ -103,7 +103,10 @@ class ImageInfo:
     preview_jpeg: str
     """The picture as base64 of a JPEG, scaled down to a side of 640 pixels at most."""
     transparent: bool = False
-    """Whether the picture has transparent parts, and becomes a white sheet because these become white."""
+    """Whether the picture has transparent parts and is all white once these are filled with white.
+
+    The model then sees nothing of the picture. All white: all channels of all pixels are above `images.NEARLY_WHITE`.
+    """
     white: int | None = None
     """The largest value in the picture's file if it was taken as white, else None.
 

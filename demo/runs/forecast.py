@@ -4,7 +4,9 @@
    The time of the first call comes from those runs that found the compile cache as it is now, empty or filled.
 2. With earlier runs of the same model only, it adds the times of their parts, with a first call from an empty compile
    cache.
-3. Otherwise it is a guess from the speed of this machine's compiler, the model's amount of code, and its size.
+3. Otherwise it is a guess: the calls, from the model's size, and on a CPU the start and the compile, from the speed of
+   this machine's compiler. The compile also depends on the checkpoint: `COMPILE_UNITS` knows eight, all others count as
+   equal. On a GPU, or if the compiler was not measured, start and compile together are taken for 30 s.
 
 The timing has a fixed duration. All other parts take longer while other programs use the cores (`cores.crowd`): a run
 on a CPU waits for cores, and may have to compile for fewer threads. Not covered: the download of weights, and a compile
@@ -30,7 +32,7 @@ ALONE = Crowd()
 AVERAGED_RUNS = 5
 """How many of the latest runs with the same settings count: older runs may be of a slower torch."""
 SECONDS_WITHOUT_CALLS, GUESSED_CALLS = 30.0, 30
-"""Guessed seconds for start and compile on a machine whose compiler was not measured, and guessed number of calls.
+"""Guessed seconds for start and compile on a GPU, or if the compiler was not measured, and guessed number of calls.
 
 Runs on two cores took 20 s to 5 min."""
 START_UNITS, TIMING_SECONDS = 6.0, 4.0
@@ -51,8 +53,10 @@ COMPILE_UNITS = {
 OTHER_COMPILE_UNITS = 10.0
 """The guessed time of a first call with an empty compile cache, as a multiple of `HostInfo.compiler_seconds`.
 
-It is for checkpoints that `COMPILE_UNITS` does not name. Both come from `benchmarks/results/ways.md`, without the time
-of inductor's instruction probe. The language model took 11.5 of these units on one machine, and 25 on another."""
+It is for checkpoints that `COMPILE_UNITS` does not name. It is chosen, not measured: the median of the eight is 9.5.
+The entries of `COMPILE_UNITS` come from the column "whole model" of `benchmarks/results/ways.md`, without the time of
+inductor's instruction probe. Only shapes-gemma is not in this table: 17 is the geometric mean of 11.5 and 25, which
+were measured on two machines."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
 """Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
 FLOAT64_CALLS, FLOAT64_OPERATIONS_A_SECOND = 6, 0.25e12

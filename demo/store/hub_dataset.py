@@ -55,7 +55,8 @@ def dataset_name() -> str:
 
 @contextmanager
 def open_history() -> Iterator[History]:
-    """Yields a `PushedHistory` if a dataset is named, else a `History`. Raises BadInput for a wrong name."""
+    """Yields a `PushedHistory` if a dataset is named, else a `History`. Raises BadInput unless its name is
+    of the form owner/name."""
     if not (dataset := dataset_name()):
         yield History()
         return

@@ -103,7 +103,10 @@ class WayResult:
     """The newest run in this way that other programs did not disturb, or else the newest. None before any run, and for
     eager. Its speed-up is pooled over earlier processes, too."""
     out: str = ""
-    """Why this way to run the model cannot win, such as 'has no figures' for a run without a speed-up; '' if it can."""
+    """Why this way to run the model cannot win, such as 'has no figures' for a run without a speed-up.
+
+    '' if it can, or if it has not run yet and was not refused.
+    """
     measured: Measured | None = None
     """Latency of plain eager divided by the latency in this way, without a verdict."""
     speedup: Difference | None = None

@@ -118,7 +118,10 @@ def test_all_races_have_one_time_axis() -> None:
 
 
 def test_no_text_below_the_axis_leaves_the_chart() -> None:
-    """A letter is about 6 units wide. To the left of each chart there is a gap."""
+    """Only the right edge is checked: to the left of each chart there is a gap, into which a text may reach.
+
+    The texts are centred at their x, and a letter is about 6 units wide.
+    """
     ten_minutes = dataclasses.replace(LATE, compilation=Compilation(60.1, "cold", 1))  # ends just after this text
     for item in drawn(SOON, ten_minutes).iter("svg"):
         width = float(item.get("viewBox").split()[2])

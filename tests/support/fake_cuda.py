@@ -16,7 +16,7 @@ class FakeCuda:
         self.now = self.busy_until = 100.0
         self.allocated = self.peak = 0
         self.pools: list[dict[str, Any]] = []
-        """The segments that `torch.cuda.memory_snapshot()` lists besides one of the default pool."""
+        """Segments that `torch.cuda.memory_snapshot()` lists. It always lists one more segment, of the default pool."""
         fake = self
 
         class Event:

@@ -119,8 +119,8 @@ def uploaded_file(file: object) -> Path:
 def spec_and_picture(values: FieldValues) -> tuple[RunSpec, Path | None]:
     """Returns the spec that the form asks for, and the path of its picture; None for a text model.
 
-    `values`: the values of the fields by name, as the browser sent them. Raises BadInput for a wrong value or a missing
-    picture.
+    `values`: the values of the fields by name, as the browser sent them. Raises BadInput for a missing picture, or a
+    value that is not allowed.
     """
     spec, image = read_spec(values), values["image"]
     if not spec.sees_picture:
@@ -131,7 +131,7 @@ def spec_and_picture(values: FieldValues) -> tuple[RunSpec, Path | None]:
 
 
 def read_spec(values: FieldValues) -> RunSpec:
-    """Returns the spec that the form asks for. `values`: see `spec_and_picture`. Raises BadInput for a wrong value."""
+    """Returns the spec that the form asks for. `values`: see `spec_and_picture`. Raises BadInput if one is wrong."""
     empty = {name for name in (*OPTIONAL, "tokens") if values[name] is None or not str(values[name]).strip()}
     # ignored: these fields are hidden, so their values were meant for another checkpoint
     hidden = {"image", *unused_options(values["task"])}
