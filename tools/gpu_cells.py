@@ -219,7 +219,7 @@ class Modes:
         return leader
 
     def get_ready(self) -> None:
-        """Loads the model, calls eager once, and compiles every mode up to the first call of the compiled code.
+        """Loads the model, calls eager once, and compiles every mode. No compiled code runs yet.
 
         It calls eager first, as a run does, because models keep some tensors from their first call.
         """

@@ -24,9 +24,13 @@ NO_VALUES = {"image_processor_type", "feature_extractor_type", "processor_class"
 
 
 def of_formats(spec: RunSpec, config: PreTrainedConfig, files: Iterable[Path]) -> list[Caveat]:
-    """Returns caveats if the checkpoint stores its weights in another number format than that of the run.
+    """Returns a caveat if the checkpoint stores its weights in another number format than the run's, by these rules:
 
-    `files`: those of the weights, if they are safetensors. Without them, the config's entry is taken.
+    - If the run is in float32 or TF32, the caveat names all other formats in `FLOAT_NAMES`. If it is in float16 or
+      bfloat16, which users have to ask for, the caveat names 8-bit floats only.
+    - The library of a quantised checkpoint computes in its 8-bit floats, so these are not named. With random weights,
+      which are not quantised, the caveat is 'quantized' instead.
+    - `files`: those of the weights, if they are safetensors. Without them, the config's entry is taken.
     """
     quantized = getattr(config, "quantization_config", None)
     if quantized and spec.weights == "random":

@@ -12,7 +12,7 @@ from pydantic import Field
 
 PositiveInt = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]
-"""Stored numbers by which others are divided: `codec.from_plain` refuses 0 and less."""
+"""Stored numbers that are divisors, or whose logarithms are taken: `codec.from_plain` refuses 0 and less."""
 
 HOST_BOUND_SHARE = 1 / 3
 """If the GPU is idle for more than this share of a call, the call's time depends on the host, and varies with it."""

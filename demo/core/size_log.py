@@ -33,9 +33,10 @@ class InputSize:
 
 
 def read_log(text: str, of_text: bool) -> tuple[InputSize, ...]:
-    """Returns the sizes of all calls, in order. Raises BadInput for a line that is no size.
+    """Returns the sizes of all calls, in order. Each line has one; '#' begins a comment.
 
-    `of_text`: True if the lines are sizes of prompts, False if of pictures.
+    `of_text`: True if the lines are sizes of prompts, False if of pictures. Raises BadInput for a line that is no size,
+    and if there are no calls or more than `MAX_CALLS`.
     """
     lines = [(number, line.partition("#")[0].strip()) for number, line in enumerate(text.splitlines(), start=1)]
     calls = [_size(number, line, of_text) for number, line in lines if line]

@@ -139,7 +139,7 @@ def _any_of(names: list[str]) -> str:
 
 @dataclass(frozen=True)
 class StripPart:
-    """A part of a strip, the coloured bar that shows which way to compile is best. Its colour holds for some calls."""
+    """One colour's part of a strip. A strip is a bar whose colours show which way is the best for how many calls."""
 
     begin: float
     end: float
@@ -150,7 +150,10 @@ class StripPart:
 
 
 def calls_at(step: int) -> int:
-    """Returns the number of calls at a step of the slider: 1 at step 0, 10 at step 50, rounded to two digits."""
+    """Returns the number of calls at a step of the slider: 1 at step 0, 10 at step 50.
+
+    It is rounded to two significant digits, and below 10 then cut to a whole number: 1 at step 14, which is 1.9.
+    """
     return int(float(f"{10 ** (step / STEPS_A_DECADE):.1e}"))
 
 

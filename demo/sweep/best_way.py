@@ -182,5 +182,5 @@ class Search:
 
 
 def _first(spec: RunSpec) -> RunSpec:
-    """Returns the spec of a way's first run: short, or of full length if every process has to compile the way again."""
+    """Returns the spec of a way's first run: short, or of full length if no cache keeps its code: freezing on a CPU."""
     return dataclasses.replace(spec, max_seconds=QUICK_SECONDS) if spec.cached or spec.compiler == "aot" else spec
