@@ -7,11 +7,11 @@ more, only the first takes longer, by 1 %. Timing may take as long as the first 
 speed. Aims:
 
 - The interval covers the true speed-up in 93 to 97 % of runs.
-- The verdict on a run is clearly wrong in at most 1 % of cases. So is the verdict on which of two runs is faster, as on
-  the tab Compare.
+- At most 1 % of the verdicts on a run are wrong. The same holds for the verdicts on which of two runs is faster, as on
+  the tab Compare. 'unsure' is never wrong. Any other verdict is wrong unless it is the true one.
 - A search compares the ways to run one model; here `WAYS` runs in a row stand for them. In at least 93 % of the
-  searches all intervals cover the true speed-ups. At most 1 % of the orders of two ways are clearly wrong. If no way is
-  faster than eager, eager wins 99 % of the searches.
+  searches all intervals cover the true speed-ups. At most 1 % of the verdicts on which of two ways is faster are wrong.
+  If no way is faster than eager, eager wins at least 99 % of the searches.
 - Equally fast variants are called 'same' in at least 94 % of runs with calls of 4 ms, 60 % with calls of 300 ms.
 - Without noise, the latencies are 0.99 to 1.01 times those of steady calls.
 """

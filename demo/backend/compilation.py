@@ -112,7 +112,10 @@ class CompileLog:
 
     @property
     def recompiles(self) -> tuple[GraphBreak, ...]:
-        """The functions that dynamo compiled again, each with the failed guard (the condition that no longer held)."""
+        """An entry for each time that dynamo compiled a function again. It has the function and the failed guard.
+
+        A guard is a condition for using compiled code.
+        """
         compiles = get_compilation_metrics()
         return tuple(
             _place(metrics, _guard(metrics.recompile_reason)) for metrics in compiles if metrics.recompile_reason

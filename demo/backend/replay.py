@@ -26,7 +26,8 @@ def replay(workload: Workload, sizes: list[InputSize], compiled: bool) -> dict[s
 
     - "seconds": the time of each call
     - "waited": whether the call compiled or recorded a CUDA graph
-    - "recompiles" and "fallbacks": how many functions dynamo compiled again, and how many it left to eager
+    - "recompiles": how many times dynamo compiled a function again
+    - "fallbacks": how many functions dynamo left to eager
     """
     for size in dict.fromkeys(sizes):
         try:

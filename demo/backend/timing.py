@@ -38,10 +38,10 @@ MAX_SETTLING_CALLS = 6
 other model. On two cores the first call took 5 to 24 % longer, and even the slowest model was within 2 % by call 8.
 """
 SLOW_SECONDS = 0.1
-"""A model is slow if a call takes this long or longer. Its blocks are eager, compiled, compiled, eager, one call each,
-so that more blocks fit. All its calls count: on five models of the Transformers guide the first call after a switch
-took 0.99 to 1.01 times as long as later ones.
-The length itself is chosen, and the times of that measurement were not kept.
+"""A model is slow if a call takes this long or longer. If eager or compiled is slow, a block is eager, compiled,
+compiled, eager, one call each, so that more blocks fit. All calls of the slow one count: on five models of the
+Transformers guide the first call after a switch took 0.99 to 1.01 times as long as later ones. These times were not
+kept. The limit of 0.1 s was chosen, not measured.
 """
 SLOW_BLOCKS_APART = 3
 """For slow models, whose blocks have four calls, a control block (eager calls only) follows the first block, then every

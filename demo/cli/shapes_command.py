@@ -39,7 +39,7 @@ class Replay:
     waited: Sequence[bool] = ()
     """For each call, whether it compiled or recorded a CUDA graph."""
     recompiles: int = 0
-    """How many functions dynamo compiled again."""
+    """How many times dynamo compiled a function again."""
     fallbacks: int = 0
     """How many functions dynamo left to eager."""
     failed: str = ""

@@ -150,8 +150,8 @@ model = AOTICompiledModel(loader(package, "model", False, 1, -1))"""
 def script(report: Report) -> str:
     """Returns a program that times a result's model again, eager and compiled in turns, and compares the outputs.
 
-    The program of a failed run fails in the same way, for a bug report. Raises BadInput if no program can repeat the
-    run (see `script_refusal`).
+    If the run could not compile, the program shows the same error, for a bug report. Raises BadInput if no program can
+    repeat the run (see `script_refusal`).
     """
     result = report.result
     spec, image = result.spec, result.image

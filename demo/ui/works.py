@@ -164,7 +164,7 @@ class VisitorRun(Work):
     expected_seconds: float | None = None
     """The duration that the form announced; None without an estimate."""
     recorded: RunResult | None = None
-    """A stored run with the same spec, which the visitor can choose instead of waiting; None if there is none."""
+    """A stored or recorded run that the visitor can choose instead of waiting; None if there is none."""
     show_recorded: bool = field(default=False, init=False)
     """Whether the run was cancelled to show `recorded` instead."""
     _turn: ExitStack = field(default_factory=ExitStack, init=False)

@@ -176,7 +176,8 @@ def doing(progress: Progress) -> Markup:
 # ---- the ruler
 
 REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50: 10, 100: 10}
-"""{end of an axis of speed-ups: place of its middle tick}. An axis from 1 to 1.5× has a tick at 1.25×."""
+"""{end of an axis of speed-ups: its tick between 1 and the end}. The axis to 1.5 has ticks at 0.67, 0.8, 1, 1.25 and
+1.5."""
 
 
 class Axis:

@@ -425,10 +425,10 @@ class RunTab(WorkView[VisitorRun]):
 
 
 def latest_answer(spec: RunSpec, earlier: list[RunResult]) -> RunResult | None:
-    """Returns a stored run with exactly `spec`, for a visitor who does not wait for a new run; None if there is none.
+    """Returns a run with the settings `spec`, for a visitor who does not wait for a new run; None if there is none.
 
     `earlier`: runs of this machine, newest first. The newest of these with a clear, undisturbed verdict is returned;
-    else a recorded run of another machine; else the newest with any verdict, even 'too noisy to tell'.
+    else a recorded run of another machine, whose timing options may differ; else the newest of these with any verdict.
     """
     alike = [report for run in earlier if run.spec == spec and (report := Report(run)).kind is not None]
     usable = [report.result for report in alike if report.usable]

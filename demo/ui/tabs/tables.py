@@ -101,5 +101,5 @@ def milliseconds_cell(seconds: float | None, unknown: str = UNKNOWN) -> Cell:
 
 
 def status_line(sentence: str) -> str:
-    """Returns a sentence as HTML that screen readers read out immediately; '' for ''."""
+    """Returns a sentence as HTML. A screen reader reads it out when it has finished what it says now. '' for ''."""
     return f'<p role="status">{escape(sentence)}</p>' if sentence else ""
