@@ -64,7 +64,9 @@ def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status
             phase, message, *less_memory(spec, compiled=phase in ("compile", "time"), half=_half_format(spec))
         )
     text = error_text.first_line(error).rstrip(".:! ")
-    remedy, change = _of_mixed_formats(error, phase, result) or _remedy(phase, spec, error, text)
+    remedy, change = (
+        _of_mixed_formats(error, phase, result) or _of_processor(phase, result) or _remedy(phase, spec, error, text)
+    )
     if spec.task == OWN_MODEL and phase != "compile":
         text = with_line(error, catalog.own_model_parts(spec.checkpoint)[0]).rstrip(".:! ")
     failure = Failure(phase, f"The run failed while {PHASE_DOING[phase]}: {text}.", remedy, change)
@@ -87,6 +89,15 @@ def _of_mixed_formats(error: BaseException, phase: str, result: RunResult) -> tu
     if given in ("float16", "bfloat16"):
         return f"{why} Choose --dtype {given}.", {"dtype": given}
     return f"{why} Make these float32, or register them as buffers, which get the format, too.", {}
+
+
+def _of_processor(phase: str, result: RunResult) -> tuple[str, OptionValues] | None:
+    """Returns the remedy if eager fails on a picture that was not prepared as the checkpoint says; None if it was."""
+    why = next((caveat for caveat in result.caveats if caveat.key in ("other_processor", "default_processor")), None)
+    if why is None or phase not in ("prepare", "warm up"):
+        return None
+    prepared = str(why).split(":")[0]
+    return f"{prepared}. If its size or its channels do not fit the model, this is why: {OTHER}.", {}
 
 
 def memory_of_others() -> int:

@@ -166,6 +166,23 @@ def test_a_model_that_mixes_formats_only_here_is_told_why(given: str, remedy: st
         assert failure.remedy.startswith("The module must run eagerly")
 
 
+@pytest.mark.parametrize(
+    "caveat",
+    [
+        Caveat("other_processor", {"named": "NewImageProcessor", "used": "ViTImageProcessor"}),
+        Caveat("default_processor", {"used": "ViTImageProcessor"}),
+    ],
+    ids=lambda caveat: caveat.key,
+)
+def test_a_model_that_refuses_a_picture_of_another_processor_is_told_why(caveat: Caveat) -> None:
+    error = RuntimeError("The size of tensor a (197) must match the size of tensor b (50)")
+    result = RunResult("one", "", "ok", RunSpec("owner/name", "object-detection"), caveats=(caveat,))
+    remedy = failures.explain(error, "warm up", result)[1].remedy
+    assert "A ViTImageProcessor " in remedy and "this is why: choose another checkpoint." in remedy
+    assert "this is why" not in failures.explain(error, "compile", result)[1].remedy
+    assert "this is why" not in failures.explain(error, "warm up", replace(result, caveats=()))[1].remedy
+
+
 NOTHING = Compilation(1.0, "cold", graphs=0)
 
 

@@ -89,6 +89,9 @@ MOST_SESSIONS = 2000
 MOST_UNREAD_OF_A_CLIENT = 60
 """The most sessions of one IP address whose messages nobody reads. An open page reads its messages at once, so unread
 sessions belong to closed pages and to calls of the API. 60, because 50 visitors may come through one proxy."""
+OPEN_SECONDS = 30.0
+"""The time in which a browser opens the stream of its messages after a call. A busy machine answers late, and an unread
+session is removed only afterwards, unless there are too many sessions in all."""
 CLOSED_SECONDS = 2.0
 """A page counts as closed if its stream of messages broke off and no new stream is opened within this time."""
 
@@ -118,8 +121,9 @@ class Queue(gradio.queueing.Queue):
     - If a page's stream of messages breaks off, its calls go on, provided that the page opens a new stream soon.
     """
 
-    clients: dict[str, object]
-    """Maps each session to its client (IP address and X-Forwarded-For), the oldest session first."""
+    clients: dict[str, tuple[object, float]]
+    """Maps each session to its client (IP address and X-Forwarded-For) and the time of its last call, in seconds of
+    `time.monotonic`. The session that was silent longest is first."""
 
     async def push(
         self, body: PredictBodyInternal, request: Request, username: str | None
@@ -127,16 +131,18 @@ class Queue(gradio.queueing.Queue):
         """Adds an event to the queue. If there are too many sessions, removes one whose messages no page reads."""
         client = (request.client and request.client.host, request.headers.get("x-forwarded-for"))
         messages: Any = self.pending_messages_per_session
-        self.clients = {session: client for session, client in self.clients.items() if session in messages}
+        now = time.monotonic()
+        self.clients = {session: known for session, known in self.clients.items() if session in messages}
         unread = [session for session in self.clients if not messages.is_read(session)]
-        theirs = [session for session in unread if self.clients[session] == client]
-        if len(theirs) >= MOST_UNREAD_OF_A_CLIENT:
+        theirs = [session for session in unread if self.clients[session][0] == client]
+        if len(theirs) >= MOST_UNREAD_OF_A_CLIENT and now - self.clients[theirs[0]][1] > OPEN_SECONDS:
             await self._remove(theirs[0])
         elif len(messages) >= MOST_SESSIONS:
             await self._remove(next(iter(theirs or unread or self.clients)))
         pushed = await super().push(body, request, username)
         if body.session_hash is not None:  # gradio gives a call without a session one of its own
-            self.clients.setdefault(body.session_hash, client)
+            self.clients.pop(body.session_hash, None)
+            self.clients[body.session_hash] = client, now
         return pushed
 
     async def _remove(self, session: str) -> None:

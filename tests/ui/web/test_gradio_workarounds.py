@@ -120,6 +120,7 @@ def queue(monkeypatch) -> Any:
     gradio_workarounds.prepare(page)
     monkeypatch.setattr(gradio_workarounds, "MOST_SESSIONS", 60)
     monkeypatch.setattr(gradio_workarounds, "MOST_UNREAD_OF_A_CLIENT", 20)
+    monkeypatch.setattr(gradio_workarounds, "OPEN_SECONDS", -1.0)  # each session is an old one
     return page._queue
 
 
@@ -140,6 +141,18 @@ def test_a_client_that_reads_nothing_pushes_nobody_else_out(queue: Any) -> None:
     assert list(queue.pending_messages_per_session) == list(queue.clients) == kept
     assert set(queue.pending_event_ids_session) == set(kept) == set(queue.blocks.state_holder.session_data)
     assert {event.session_hash for event in queue.event_ids_to_events.values()} == set(kept)
+
+
+def test_a_page_behind_the_address_of_a_flood_has_time_to_read(queue: Any, monkeypatch) -> None:
+    monkeypatch.setattr(gradio_workarounds, "OPEN_SECONDS", 30.0)
+    join(queue, "a page")
+    for number in range(39):
+        join(queue, str(number))
+    assert "a page" in queue.pending_messages_per_session
+    for number in range(39):  # too many in all: the sessions that were silent longest go
+        join(queue, "a page")
+        join(queue, f"more {number}")
+    assert "a page" in queue.pending_messages_per_session and len(queue.pending_messages_per_session) == 60
 
 
 def test_of_many_clients_those_that_read_stay(queue: Any) -> None:
