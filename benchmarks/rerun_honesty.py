@@ -33,7 +33,7 @@ from demo.core import stats
 from demo.core.comparison import ASSUMED
 
 TRIALS = 150
-"""Trials for each machine and spread."""
+"""Simulated trials for each pair of a machine of `MACHINES` and a spread of `SPREADS`. See `trials`."""
 SPREADS = (0.01, 0.03, 0.06)
 EAGER_SECONDS = 0.03
 TRUTHS = (1.0, 1.43, 0.7, 1.05)

@@ -324,7 +324,8 @@ class _Trace(TorchDispatchMode):
     def unread(self, outputs: object) -> bool:
         """Returns whether none of `outputs` (clones of the call's outputs) depends on the numbers of the inputs.
 
-        False also if there are no outputs, if it is not known, or if the model keeps numbers that depend on the inputs.
+        False also if there are no outputs, if it is not known, or if the model keeps a tensor whose numbers depend on
+        those of the inputs.
         """
         places = {_address(tensor) for tensor in _strided_tensors(outputs)}
         if self.escaped or not places or places & self._reached:
@@ -334,7 +335,8 @@ class _Trace(TorchDispatchMode):
     def copied(self, outputs: object) -> bool:
         """Returns whether all `outputs` (clones of the call's outputs) are copies of tensors older than the call.
 
-        False also if there are no outputs, if an output is a copy of an input, or if the model keeps new numbers.
+        False also if there are no outputs, if an output is a copy of an input, or if the model keeps a tensor that the
+        call computed.
         """
         origins = {self._origins.get(_address(tensor), 0) for tensor in _strided_tensors(outputs)}
         if not origins or 0 in origins:

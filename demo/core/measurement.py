@@ -24,7 +24,7 @@ class BackToBack:
 
     calls: int
     seconds: float
-    """Time from the first launch until the last result is there."""
+    """Time from the launch of the first call until the last call's result is there."""
     joules: float | None = None
     """Energy that the whole GPU used during the calls. None on a CPU, or if the GPU has no counter (before Volta)."""
 

@@ -152,7 +152,7 @@ class Fault(TypedDict):
 
     id: str
     note: str
-    """The fault, as a sentence."""
+    """What is wrong in the tables or the text of the guide, as a sentence."""
     source: str
     """Where in the Transformers guide the mistake is."""
     rows: dict[str, object] | None

@@ -91,7 +91,7 @@ def ways(spec: RunSpec, machine: HostInfo, other_formats: bool = False) -> list[
 
 CLOSE_RATIO = 1.05
 """Ways of rank 1 count as equally fast if the lower ends of their speed-ups' intervals are within 5 % of the highest.
-The simplest of these ways wins."""
+The simplest of these ways, the first in `WAYS`, wins."""
 MIN_EAGERS = 3
 """Plain eager must have run in this many processes, so that the spread between them can be estimated."""
 
