@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from ..core.options import RunSpec
 from ..core.outputs import Parity
 from ..core.result import RunResult
 from . import causes, failures, instruction_probe, profiling
-from .effects import Effects, Operator, compute_when_read, parts_in_eager, tensors
+from .effects import Effects, Operator, compute_when_read, has_memory, parts_in_eager, tensors
 from .timing import MIN_CALLS
 from .workload import Variants, Workload, dtype_of
 
@@ -47,8 +48,7 @@ def of_calls(workload: Workload, variants: Variants, effects: Effects) -> list[C
 
     def identities(outputs: list[torch.Tensor]) -> list[tuple[int, int]]:
         """Returns (address, version) of each tensor. Torch raises a tensor's version with each write to it."""
-        dense = (tensor for tensor in outputs if tensor.layout == torch.strided)
-        numbers = [tensor for tensor in dense if tensor.numel()]  # empty ones have no address
+        numbers = [tensor for tensor in outputs if has_memory(tensor) and tensor.numel()]  # empty ones have no address
         return [(tensor.data_ptr(), tensor.is_inference() or tensor._version) for tensor in numbers]
 
     repeated, lazy = [], []
@@ -128,16 +128,17 @@ class _Subnormals(TorchDispatchMode):
 def _count_subnormal(group: Iterable[torch.Tensor]) -> np.ndarray:
     """Returns the array [subnormal numbers, all numbers], counted in a sample of the numbers of each tensor.
 
-    Tensors that are sparse, nested, empty or not of floating-point numbers are skipped.
+    Tensors are skipped if they are sparse, nested, empty, not of floating-point numbers, or of a class that refuses.
     """
     count = np.zeros(2)
     for tensor in group:
-        if tensor.layout != torch.strided or tensor.is_nested or not tensor.is_floating_point() or not tensor.numel():
+        if not has_memory(tensor) or tensor.is_nested or not tensor.is_floating_point() or not tensor.numel():
             continue
-        sample = tensor.detach().flatten()[:: tensor.numel() // SAMPLE + 1]
-        # CPUs compute with float16 as float32, in which its subnormal numbers are normal.
-        sample = (sample if sample.dtype == torch.float64 else sample.float()).abs()
-        count += [int(((sample > 0) & (sample < torch.finfo(sample.dtype).tiny)).sum()), sample.numel()]
+        with suppress(Exception):  # a class of tensors, as of quantised weights, may lack some of these operators
+            sample = tensor.detach().flatten()[:: tensor.numel() // SAMPLE + 1]
+            # CPUs compute with float16 as float32, in which its subnormal numbers are normal.
+            sample = (sample if sample.dtype == torch.float64 else sample.float()).abs()
+            count += [int(((sample > 0) & (sample < torch.finfo(sample.dtype).tiny)).sum()), sample.numel()]
     return count
 
 

@@ -85,9 +85,10 @@ def heal_and_retry(compile_model: Callable[[set[str]], T], folder: Path, tell: C
     except Exception as error:
         if failures.is_out_of_memory(error) or (healed := heal(error, folder, cached)) is None:
             raise
-        tell(healed)
     compilation.reset_compiler()
-    return compile_model(remove_unfinished(Path(cache_dir()))[0])
+    compiled = compile_model(remove_unfinished(Path(cache_dir()))[0])
+    tell(healed)  # only now is it known that the removed files were the cause
+    return compiled
 
 
 def heal(error: BaseException, folder: Path, cached: Collection[str]) -> Caveat | None:

@@ -298,7 +298,7 @@ class _Trace(TorchDispatchMode):
         self.computed |= not copies and name not in FILLS
         source = args[1] if name == "copy_" else args[0] if args else None
         origin = 0
-        if copies and isinstance(source, torch.Tensor) and source.layout == torch.strided:
+        if copies and isinstance(source, torch.Tensor) and has_memory(source):
             place = _address(source)
             origin = self._origins.get(place, place)
         for tensor in _strided_tensors((out, _write_targets(func, args))):
@@ -312,7 +312,7 @@ class _Trace(TorchDispatchMode):
         read = args[1:] if name in FILLS or name == "empty_like" else args
         held = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         results = [leaf for leaf in pytree.tree_leaves((out, _write_targets(func, args))) if leaf is not None]
-        if any(not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided for leaf in (*held, *results)):
+        if len(_strided_tensors((held, results))) < len(held) + len(results):
             self.escaped = True
             return
         if any(_address(tensor) in self._reached for tensor in _strided_tensors((read, kwargs))):
@@ -418,9 +418,16 @@ def tensors(nested: object) -> list[torch.Tensor]:
     return leaves
 
 
+def has_memory(tensor: torch.Tensor) -> bool:
+    """Returns whether the tensor's numbers are in one storage. If others are read, torch may end the process.
+
+    Forward-mode differentiation makes *zero tensors* and meta tensors, which are strided but have no numbers.
+    """
+    return tensor.layout == torch.strided and not tensor._is_zerotensor() and not tensor.is_meta
+
+
 def _strided_tensors(nested: object) -> list[torch.Tensor]:
-    leaves = pytree.tree_leaves(nested)
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided]
+    return [leaf for leaf in pytree.tree_leaves(nested) if isinstance(leaf, torch.Tensor) and has_memory(leaf)]
 
 
 def _address(tensor: torch.Tensor) -> int:

@@ -28,7 +28,7 @@ from ..core import format as fmt
 from ..core.codec import JsonObject
 from ..core.measurement import BackToBack, Kernel, Profile, Roofline
 from ..core.options import RunSpec
-from .effects import Operator, tensors
+from .effects import Operator, has_memory, tensors
 from .timing import Call, garbage_collection_off, wait_for
 from .workload import Workload
 
@@ -272,7 +272,7 @@ class _Reads(TorchDispatchMode):
         self, func: Operator, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
     ) -> object:
         out = func(*args, **(kwargs or {}))
-        for tensor in tensors((args, kwargs or {})):
+        for tensor in filter(has_memory, tensors((args, kwargs or {}))):
             place = tensor.untyped_storage().data_ptr()
             if place not in self._sizes:
                 continue

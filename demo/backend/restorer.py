@@ -60,7 +60,7 @@ class Slot:
 
     @classmethod
     def of(cls, container: object, key: object, name: str, value: object) -> "Slot":
-        if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_nested:
             return cls(container, key, name, value, value.detach().clone(), _layout(value))
         return cls(container, key, name, value, value.copy() if isinstance(value, np.ndarray) else _elements(value))
 
@@ -202,10 +202,8 @@ def _same_objects(one: Elements, other: Elements) -> bool:
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Returns whether all numbers are the same, with NaN equal to NaN; True for formats that torch cannot compare."""
-    if one.shape != other.shape:
-        return False
     with suppress(RuntimeError), torch.no_grad():
-        return bool(((one == other) | ((one != one) & (other != other))).all())
+        return one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
     return True
 
 

@@ -250,6 +250,21 @@ class Multiply(torch.nn.Module):
         return input
 
 
+class Forward(torch.nn.Linear):
+    """Differentiates in forward mode, for which torch makes tensors without memory: to read them ends the process."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return torch.func.jvp(super().forward, (input,), (input,))[1]
+
+
+class Refusing(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.flatten:
+            raise NotImplementedError
+        return super().__torch_function__(func, types, args, kwargs)
+
+
 ONES = torch.ones(100, 100)
 
 
@@ -265,8 +280,13 @@ ONES = torch.ones(100, 100)
         (Multiply(1e-41, count=5), ONES, ""),
         (torch.nn.Identity(), torch.arange(3), ""),
         (torch.nn.Identity(), torch.eye(3).to_sparse(), ""),
+        (torch.nn.Identity(), torch.eye(3).as_subclass(Refusing), ""),
+        (Forward(3, 3), torch.eye(3), ""),
     ],
-    ids=["weights", "bfloat16", "inputs", "results", "float64", "float16", "few", "integers", "sparse"],
+    ids=[
+        *("weights", "bfloat16", "inputs", "results", "float64", "float16", "few", "integers", "sparse"),
+        *("class that refuses", "without memory"),
+    ],
 )
 def test_subnormal_numbers_have_their_share_and_place(model: torch.nn.Module, x: torch.Tensor, shares: str) -> None:
     with torch.no_grad():

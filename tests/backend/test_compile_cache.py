@@ -121,6 +121,15 @@ def test_a_damaged_entry_costs_one_recompile(was_cached: bool, entry: Path, tmp_
     assert (len(compiles), [caveat.key for caveat in caveats]) == ((2, ["cache_healed"]) if was_cached else (1, []))
 
 
+def test_an_error_that_comes_again_is_not_the_caches_fault(entry: Path, tmp_path, monkeypatch) -> None:
+    entry.write_bytes(WHOLE)
+    monkeypatch.setattr(compile_cache, "cache_dir", lambda: str(tmp_path))
+    caveats = Mock()
+    with pytest.raises(AssertionError):
+        compile_cache.heal_and_retry(Mock(side_effect=AssertionError(f"wrong size in {entry}")), tmp_path, caveats)
+    caveats.assert_not_called()
+
+
 def test_out_of_memory_is_not_the_caches_fault(entry: Path, tmp_path) -> None:
     entry.write_bytes(WHOLE)
     full = Mock(side_effect=torch.OutOfMemoryError(f"in {entry}"))

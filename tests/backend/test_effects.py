@@ -5,6 +5,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -419,6 +420,7 @@ CONSTANT, UNREAD, READ = (True, True), (True, False), (False, False)
         pytest.param(where_it_was, READ, id="at an address that was another's"),
         pytest.param(lambda m, x: (x * 0).to_sparse(), READ, id="sparse"),
         pytest.param(lambda m, x: torch.func.vmap(lambda row: row * 0)(x), READ, id="vmap"),
+        pytest.param(lambda m, x: torch.func.jvp(m.layer, (x,), (x,)), READ, id="jvp"),
         pytest.param(lambda m, x: torch.jit.script(scripted)(x), READ, id="TorchScript"),
         pytest.param(lambda m, x: torch.rand(3), READ, id="draws"),
         pytest.param(lambda m, x: one_call_late(m, x) * 2, READ, id="from the call before"),
@@ -507,6 +509,14 @@ def test_nested_tensors_are_compared_by_their_parts(layout: torch.layout) -> Non
     parts = [torch.ones(2, 4), torch.zeros(1, 4)]
     nested = torch.nested.nested_tensor(parts, layout=layout)
     assert restorer.same(effects.tensors({"y": nested}), parts)
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_a_model_with_a_nested_input_can_be_watched(layout: torch.layout) -> None:
+    workload = workload_of(nn.Linear(4, 4), input=torch.nested.nested_tensor([torch.ones(2, 4)], layout=layout))
+    call = partial(workload.once, workload.model)
+    with torch.no_grad():
+        assert not effects.observe(workload.model, workload.restorer, call).changes
 
 
 @pytest.mark.parametrize(
