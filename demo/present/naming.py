@@ -84,7 +84,10 @@ def run_settings(result: RunResult) -> str:
 
 
 def settings_list(spec: RunSpec) -> list[str]:
-    """Returns texts: batch size, mode and dtype, then most other options not at their default, switches last."""
+    """Returns texts: batch size, mode and dtype, then most other options not at their default, switches last.
+
+    The batch size of a user's own model is left out: its inputs decide it.
+    """
     parts = [f"batch {spec.batch_size}"] if spec.unit != "call" else []
     parts += [spec.mode, spec.dtype]
     switches = []

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import metadata
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFilter, ImageFont
@@ -21,7 +21,7 @@ VARIANTS: tuple[VariantName, ...] = ("eager", "compiled")
 
 
 def label_colours(labels: Iterable[str]) -> dict[str, str]:
-    """Returns a colour for each label, in any order of labels. Of more than eight labels, some share a colour."""
+    """Returns a colour for each label, whatever their order. Of more than eight labels, some share a colour."""
     return {label: LABELS[place % len(LABELS)] for place, label in enumerate(sorted(set(labels)))}
 
 
@@ -66,7 +66,8 @@ def annotate(
     """Marks on `preview` what `variant` predicted: the box with the highest score or the largest segment first.
 
     The predicted boxes are in pixels of the picture that the model got, whose size is in `info`. `predictions` has both
-    variants, so that a label gets the same colour for both. Raises ValueError for a mask that cannot be read.
+    variants, so that a label gets the same colour for both. `BACKGROUND`, an empty segment and a box outside of the
+    picture get no mark. Raises ValueError for a mask that cannot be read.
     """
     seen, side = Annotation(_enlarge(preview), [], {}), predictions[variant]
     colours = label_colours(
@@ -147,7 +148,7 @@ def _caption(label: str, score: float | None) -> str:
 
 # ---- drawing
 
-Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+Font = ImageFont.FreeTypeFont
 
 
 def draw(seen: Annotation) -> Image.Image:
@@ -182,5 +183,5 @@ def font_for(size: int, bold: bool = False) -> Font:
     name = f"gradio/templates/frontend/static/fonts/IBMPlexSans/IBMPlexSans-{'Bold' if bold else 'Regular'}.woff2"
     try:
         return ImageFont.truetype(str(metadata.distribution("gradio").locate_file(name)), size)
-    except OSError:
-        return ImageFont.load_default(size)
+    except (OSError, metadata.PackageNotFoundError):
+        return cast(Font, ImageFont.load_default(float(size)))

@@ -29,8 +29,10 @@ def _write(
     reach; a longer text is cut or shrunk.
     """
     room = right - place[0]
-    text = printable_label(text, int(room / 10))
-    width = font_for(size, bold).getlength(text)
+    text, font = printable_label(text, int(room / 10)), font_for(size, bold)
+    if "Plex" not in str(font.getname()[0]):  # Pillow's own font has no ×
+        text = text.replace("×", "x")
+    width = font.getlength(text)
     font = font_for(int(size * min(1.0, room / width)) if text else size, bold)
     pen.text(place, text, colour, font, "ls")
     return place[0] + font.getlength(text)

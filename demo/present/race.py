@@ -31,7 +31,7 @@ class Size(NamedTuple):
     row: int
     """Height of a row of text below the plot."""
     line: int
-    """Pixels by which each further line of a text below the plot lies lower than the line before."""
+    """How much lower each further line of a text below the plot is than the line before."""
     letter: float
     """Mean width of a letter, to estimate if a text fits into a line: SVG does not wrap text."""
 
@@ -51,7 +51,7 @@ BEYOND_CROSSING, BEYOND_COMPILE = 1.5, 4.0
 """The time axis ends at the later of two times: 1.5 times the last crossing of lines, and 4 times the longest first
 call."""
 LIVE_HORIZONS = (5, 10, 20, 40, 60, 120, 300, 600, 1800, 3600)
-"""Possible ends of the time axis of a run in progress, in seconds."""
+"""Ends of the time axis of a run in progress, in seconds. Later the axis ends at 1.2 times the time so far."""
 _STYLE = f"""<style>
 .race {{ display: block; width: 100%; height: auto; }}
 .race text {{ font: 13px var(--font, system-ui, sans-serif); fill: var(--ink, #1f2328); }}
@@ -88,7 +88,9 @@ class RaceLine:
     words: str
     """Text after `name`: 'pays after about 20 000 calls', '4 200 calls', 'is warming up'."""
     first: float
-    """Time of the first answer; infinite while unknown."""
+    """Time at which the line leaves 0; infinite while unknown.
+
+    0 for eager. For compiled the end of its first call, or of its warm-up in an ongoing run."""
     each: float
     """Seconds of each further call; infinite while unknown."""
     crossing: tuple[float, float, float] | None = None
@@ -182,7 +184,7 @@ def _live_line(
 
     - `name`: 'Eager' or 'Compiled'. `each`: seconds of a call; None if not known yet.
     - `waits`: the text after the name while `each` is not known, such as 'is warming up'.
-    - `first`: seconds from the start of the race to the first answer; None if not known yet.
+    - `first`: as in `RaceLine`; None if not known yet.
     - `now`: seconds since the start of the race. `bends`: as in `RaceLine`.
     """
     begins = math.inf if first is None else first

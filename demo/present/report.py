@@ -1,8 +1,8 @@
 """Says what a result means: the one `Report` from which page, terminal, exports, pictures and API take their texts.
 
-The 95 % interval of the speed-up decides. The kind 'unsure' means that the measurement does not decide. Sentences have
-no full stop. For a run that failed or has no speed-up, texts are '' and other fields None or empty, if not said
-otherwise.
+The interval of the speed-up decides (`stats.compare`). The kind 'unsure' means that the measurement does not decide.
+Sentences have no full stop, except those of `caveat`, `prediction_notes` and a failure. For a run that failed or has no
+speed-up, texts on the speed-up are '' and other fields on it None or empty, if not said otherwise.
 """
 
 import math
@@ -168,7 +168,10 @@ class Report:
 
     @cached_property
     def ratio_in_full(self) -> str:
-        """`ratio` with the 95 % interval: '1.44× (1.41 to 1.45×)'. A recompiled run has no interval."""
+        """`ratio` with the 95 % interval: '1.44× (1.41 to 1.45×)'; the interval alone if `ranged`.
+
+        A recompiled run has no interval.
+        """
         if self.speedup is None or self.kind == "void":
             return self.ratio
         if self.ranged:
@@ -286,7 +289,8 @@ class Report:
     def launching(self) -> str:
         """'Launching kernels is 62 % of an eager call. Mode reduce-overhead launches all of them at once'.
 
-        '' if launching takes less than a third of an eager call, or if the run used CUDA graphs or cannot use them.
+        '' if launching takes a third of an eager call or less, if the mode records CUDA graphs, or if the run compiles
+        layer by layer or ahead of time.
         """
         spec, eager = self.result.spec, self.result.eager
         plain = spec.mode not in CUDA_GRAPH_MODES and spec.scope == "model" and spec.compiler == "jit"
@@ -356,7 +360,7 @@ class Report:
     def request(self) -> str:
         """'A whole request is 1.10× faster: the rest of it is not compiled'; '' if requests were not timed.
 
-        Also '' without a clear verdict, or if 1.10× lies in the interval of a call's speed-up and so says nothing new.
+        Also '' if not `decided`, if `ranged`, or if 1.10× lies in the interval of a call's speed-up: nothing new.
         """
         speedup, requests = self.speedup, self.result.request_seconds
         if speedup is None or requests is None or not self.decided or self.ranged:
@@ -390,8 +394,8 @@ class Report:
         for start in self.starts:
             even = start.paid or NEVER
             pays = even.calls is not None
-            words = f"pays after {start.range}" if pays else "never pays, here"
-            words += naming.without_probe(self.result) if start.state == "cold" else ""
+            words = f"pays after {start.range}" if pays else "never pays here"
+            words += naming.without_probe(self.result) if pays and start.state == "cold" else ""
             ends = (math.inf if calls is None else calls * eager for calls in (even.low, even.calls, even.high))
             kind = "compiled kept" if start.state == "warm" else "compiled"
             low, at, high = ends
@@ -401,7 +405,7 @@ class Report:
 
     @cached_property
     def source(self) -> str:
-        """Settings, machine, day, for below a picture: 'shapes-vit · batch 4 · float32 · Tesla T4 · 2026-11-21'."""
+        """Settings, machine, day, for below a picture: 'shapes-vit · batch 4 · default · float32 · Tesla T4 · ...'."""
         result = self.result
         return f"{naming.run_line(result)} · {naming.where(result)} · {result.started_at[:10]}"
 
@@ -427,7 +431,7 @@ class Report:
 
     @cached_property
     def prediction_notes(self) -> list[str]:
-        """Sentences about the predictions: that they mean nothing, or from which token the two texts differ."""
+        """Sentences about the predictions: that they may mean nothing, or from which token the two texts differ."""
         result, image = self.result, self.result.image
         notes = []
         if result.predictions and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None):

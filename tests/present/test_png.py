@@ -3,17 +3,18 @@
 import dataclasses
 import io
 import math
+from importlib import metadata
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 from support.page_support import HOSTILE, noisy_result
 from support.samples import ENVIRONMENT, failed_result, full_result, measurement, ok_result, text_result
 
 from demo.core.measurement import Compilation
 from demo.core.options import OWN_MODEL, BadInput, RunSpec
 from demo.core.result import RunResult
-from demo.present import png, race
+from demo.present import pictures, png, race
 from demo.present.colours import COMPILED, EAGER, PAGE_PAPER, rgb
 from demo.present.pictures import printable_label
 from demo.present.report import Report
@@ -83,6 +84,20 @@ def test_a_result_without_an_answer_has_no_race() -> None:
     for draw in (png.race_at_rest, lambda report: race.file(report.race, "")):
         with pytest.raises(BadInput, match="no race"):
             draw(report)
+
+
+def test_without_gradio_pictures_have_no_empty_boxes(monkeypatch) -> None:
+    def distribution(name: str) -> metadata.Distribution:
+        raise metadata.PackageNotFoundError(name)
+
+    written: list[str] = []
+    monkeypatch.setattr(metadata, "distribution", distribution)
+    monkeypatch.setattr(ImageDraw.ImageDraw, "text", lambda pen, place, text, *rest: written.append(text))
+    pictures.font_for.cache_clear()
+    png.card(Report(full_result()))
+    png.race_at_rest(Report(full_result()))
+    pictures.font_for.cache_clear()
+    assert any("x faster" in text for text in written) and not any("×" in text for text in written)
 
 
 def test_the_race_at_rest_carries_the_answer(monkeypatch) -> None:
