@@ -61,8 +61,8 @@ def _sides(result: RunResult) -> tuple[list[str], list[Measurement]]:
 # ---- the timed calls
 
 SET_ASIDE = (
-    "Other programs disturbed this process, so it does not count: the first line is of the quiet processes, the others "
-    "are of this one."
+    "Other programs disturbed this process, so it does not count: the means, and the rates from them, are of the quiet "
+    "processes. The other lines are of this one."
 )
 SLOWER_BACK_TO_BACK = (
     "Back to back is one series after the timing, without turns: its rate can be lower, if the machine was slower then."
@@ -369,7 +369,8 @@ def request(report: Report) -> Section | None:
 def guide(report: Report) -> Section | None:
     """Compares the speed-up with the one in the Transformers guide on torch.compile, and says how the settings differ.
 
-    Returns None if the guide's tables have no row with the run's checkpoint, mode and batch size.
+    Returns None if the guide's tables have no row with the run's checkpoint, mode and batch size, or if the run has no
+    speed-up, unless it ran out of memory.
     """
     result = report.result
     spec, machine = result.spec, result.environment

@@ -51,7 +51,7 @@ def of_section(section: Section) -> str:
 
 
 def of_cells(cells: Iterable[tuple[RunSpec, RunResult | None, str]]) -> str:
-    """Returns a Markdown table with a line for each run of a sweep, and below it the names of the machines.
+    """Returns a Markdown table with a line for each run, and below it machines, versions and days.
 
     `cells`: for each run its spec, its result (None before the run), and a text such as 'OOM' in place of a missing
     speed-up.

@@ -93,7 +93,7 @@ ROW = 48
 """Height of a line of text in pixels."""
 DASH = 14
 OVERSAMPLE = 2
-"""All is drawn larger by this factor and then reduced, which smooths the lines."""
+"""The lines are drawn larger by this factor and then reduced, which smooths them."""
 
 
 def race_at_rest(report: Report) -> bytes:

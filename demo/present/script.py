@@ -10,6 +10,7 @@ from string import Template
 from ..core import catalog, program
 from ..core.options import OPTIONS, OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
 from ..core.program import IN_CHECKOUT, PACKAGE
+from ..core.result import RunResult
 from ..tasks.registry import BY_NAME
 from . import naming
 from .report import Report
@@ -150,17 +151,17 @@ model = AOTICompiledModel(loader(package, "model", False, 1, -1))"""
 def script(report: Report) -> str:
     """Returns a program that times a result's model again, eager and compiled in turns, and compares the outputs.
 
-    If the run could not compile, the program shows the same error, for a bug report. Raises BadInput if no program can
-    repeat the run (see `script_refusal`).
+    Of a text model it prints both texts instead. If the run could not compile, the program shows the same error, for a
+    bug report. Raises BadInput if no program can repeat the run (see `script_refusal`).
     """
     result = report.result
     spec, image = result.spec, result.image
     if refused := script_refusal(spec):
         raise BadInput(refused)
     tf32 = spec.dtype == "tf32"
-    scene = catalog.find_scene(image.sha256) if image else None
+    scene = _scene_of(result)
     size = (image.width, image.height) if image else (640, 480)
-    blocks = _blocks(spec, reads_folder=needs_folder(spec) or scene is not None)
+    blocks = _blocks(spec, reads_folder=_has_own_config(spec) or scene is not None)
     lines = "".join(blocks).split("\n")
     imports = sorted({line for line in lines if line.startswith(("import ", "from "))})
     answer = [report.ratio_in_full or result.status, *naming.machine_words(result), f"run {result.id}"]
@@ -229,7 +230,7 @@ def _model_code(spec: RunSpec) -> dict[str, str]:
     random, name = spec.weights == "random", literal(spec.checkpoint)
     kind = "AutoModelForZeroShotObjectDetection" if spec.text else BY_NAME[spec.task].auto_classes[0]
     entry = catalog.find(spec.checkpoint) or catalog.Checkpoint(spec.checkpoint, spec.task, "", "", kind)
-    config = _path(catalog.config_folder(entry)) if needs_folder(spec) else name
+    config = _path(catalog.config_folder(entry)) if _has_own_config(spec) else name
     weights = f"key_mapping={catalog.KEY_MAPPINGS.get(spec.checkpoint)}, use_safetensors={not entry.revision or None}"
     load = "from_config(" if random else f"from_pretrained(source, {weights}, **files, config="
     return {
@@ -240,8 +241,20 @@ def _model_code(spec: RunSpec) -> dict[str, str]:
     }
 
 
-def needs_folder(spec: RunSpec) -> bool:
-    """Returns whether the program of `script` reads files of this project, so that it must be started in its folder."""
+def needs_folder(result: RunResult) -> bool:
+    """Returns whether the program of `script` must be started in this project's folder, because it reads files there.
+
+    The program of an installed project finds the folder itself.
+    """
+    return IN_CHECKOUT and (_has_own_config(result.spec) or _scene_of(result) is not None)
+
+
+def _scene_of(result: RunResult) -> Path | None:
+    return catalog.find_scene(result.image.sha256) if result.image else None
+
+
+def _has_own_config(spec: RunSpec) -> bool:
+    """Returns whether the program loads the model's config from this project's files."""
     entry = catalog.find(spec.checkpoint)
     if entry is None:
         return False
@@ -262,7 +275,10 @@ def loading_lines(package: Path) -> str:
 
 
 def change(spec: RunSpec) -> str:
-    """Returns the lines to add to a user's own code that has a `model`, such as 'model = torch.compile(model)'."""
+    """Returns the lines to add to a user's own code that has a `model`, such as 'model = torch.compile(model)'.
+
+    Ahead of time they also use `inputs`, a dict; layer by layer `model_layers`, the repeated layers.
+    """
     lines: list[str] = []
     if spec.freezing:
         lines.append("torch._inductor.config.freezing = True  # call the model under torch.no_grad()")

@@ -15,7 +15,7 @@ HEADLINES: dict[str, tuple[str, str, str]] = {
 }
 """The headline of a run in three texts, by `_headline_key`; the page shows the second one large."""
 WIDE = 0.1
-"""An 'unsure' verdict reads 'No clear difference' if its interval is ±10 % or narrower, otherwise 'Too noisy'."""
+"""If the interval alone leaves the verdict open: up to ±10 % it reads 'No clear difference', beyond it 'Too noisy'."""
 RANGE = 0.3
 """If an interval is wider than ±30 %, only the interval is stated, without the ratio: '1.2 to 13× faster'."""
 

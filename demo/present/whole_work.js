@@ -1,4 +1,4 @@
-// The browser's half of whole_work.py: the same formulas and words, while somebody moves the slider. Nothing is sent.
+// The browser's half of whole_work.py: the same formulas and words, while somebody moves the slider, without a server.
 // A time is [seconds, low, high]; the cost of a way to run a model is [time of its first call, time of each call].
 window.wholeWork = (() => {
   const DECADES = 8, STEPS = 50, MOST = 10 ** DECADES;

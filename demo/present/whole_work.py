@@ -4,7 +4,8 @@
 - As a strip of colours along an axis of calls: its colour at a number of calls names the fastest way to run the model.
 - As a slider: HTML that whole_work.js updates, in the page and in the file that a user sends to others.
 
-If the intervals do not tell which way is the fastest, the sentence and the strip say "cannot be told".
+If the intervals do not tell whether eager is the fastest, the strip says "cannot be told". So does the sentence, but
+'may cost 5.0 s or save 9.0 s' if there is one way to compile.
 """
 
 import json
@@ -27,7 +28,7 @@ from .report import Report
 DECADES, STEPS_A_DECADE = 8, 50
 """The axis goes from 1 to 10^8 calls, in 50 steps a decade: each is 5 % more calls."""
 USUAL_CALLS = 10_000
-"""Number of calls at which the slider stands until a reader moves it."""
+"""Number of calls at which the slider stands if neither the user nor a link gave one."""
 TICK_TEXTS = {0: "1", 2: "100", 4: "10\N{NARROW NO-BREAK SPACE}000", 6: "1 million", 8: "100 million"}
 """The texts below the axis by decade."""
 LETTER = 7
@@ -91,7 +92,7 @@ def answer(ways: Mapping[str, WayCost], calls: int) -> str:
     """Returns what compiling saves or costs over `calls` calls: 'saves 21 s (9.0 to 33 s)'.
 
     `ways`: the costs of eager and of each way to compile. If there are several ways to compile, the text names the
-    best: 'freezing saves 21 s (...)'.
+    best, 'freezing saves 21 s (...)', or says that eager is the best or that this cannot be told.
     """
     best = known_best(ways, calls)
     eager, *others = ways
@@ -158,7 +159,7 @@ def calls_at(step: int) -> int:
 
 
 def segments(ways: Mapping[str, WayCost]) -> list[StripPart]:
-    """Returns the parts of a coloured strip, from left to right. In a part, the best way to compile is the same."""
+    """Returns the parts of a coloured strip, from left to right. Within a part, the answer is the same."""
     last = DECADES * STEPS_A_DECADE
     answers = [_verdict(ways, calls_at(step)) for step in range(last + 1)]
     parts, step = [], 0
@@ -306,9 +307,10 @@ def eager_takes(choice: Choice, calls: int) -> str:
 
 
 def slider_data(choice: Choice) -> str:
-    """Returns the data for whole_work.js as JSON: the seconds of each way's first call and of each further call.
+    """Returns the data for whole_work.js as JSON: the fields of `choice` except `doubt`.
 
-    Both are given as [estimate, low, high]; the last two are the ends of the 95 % interval.
+    The seconds of a first and of a further call are each given as [estimate, low, high]. The last two are the ends of
+    the 95 % interval.
     """
     starts = {
         start: {name: [_ends(cost.first), _ends(cost.call)] for name, cost in ways.items()}

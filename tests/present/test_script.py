@@ -69,7 +69,7 @@ def test_a_program_is_short_and_complete(spec: RunSpec) -> None:
     if spec.compiler != "aot" and spec.scope == "model":
         assert text.index("run(model)  # eager first") < text.index("torch.compile(")
     assert "/home/me" not in text
-    assert needs_folder(spec) is ("assets/" in text) is ("start it in its folder" in text)
+    assert needs_folder(ok_result(spec=spec)) is ("assets/" in text) is ("start it in its folder" in text)
 
 
 @pytest.mark.parametrize(

@@ -173,11 +173,11 @@ class ResultPane:
 
     def _to_take(self, report: Report, files: Files) -> Updates:
         result, hints, refused = report.result, [], script_refusal(report.result.spec)
-        if needs_folder(result.spec):
-            hints.append("Start the code in the project's folder, where its files are.")
         if refused:
             hints.append(markdown.escape_markdown(refused))
-        elif result.spec.sees_picture and not (result.image and catalog.find_scene(result.image.sha256)):
+        elif needs_folder(result):
+            hints.append("Start the script in the project's folder, where its files are.")
+        if not refused and result.spec.sees_picture and not (result.image and catalog.find_scene(result.image.sha256)):
             hints.append("In the script a grey picture of the same size stands in for yours.")
         offered = {
             **dict.fromkeys(("share", "card"), result.status != "cancelled"),

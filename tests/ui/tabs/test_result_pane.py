@@ -27,6 +27,7 @@ from support.page_support import (
 )
 from support.samples import ENVIRONMENT, MACHINE, failed_result, full_result, info_of, ok_result, text_result
 
+from demo.core import catalog
 from demo.core.base64_images import encode_preview
 from demo.core.comparison import Spread
 from demo.core.measurement import Compilation
@@ -70,14 +71,31 @@ def test_the_folds_show_the_sections_of_the_export(page: Page, result: RunResult
     assert updates[pane.trace]["visible"] is updates[pane.race]["visible"] is folds[1]
 
 
-@pytest.mark.parametrize("checkpoint, bundled", [("shapes-vit", True), ("someone/model", False)])
-def test_code_to_take_has_a_hint_on_its_files(page: Page, checkpoint: str, bundled: bool) -> None:
-    result = ok_result(spec=RunSpec(checkpoint, "image-classification", device="cpu"))
+FOLDER_HINT = "Start the script in the project's folder, where its files are."
+GREY_HINT = "In the script a grey picture of the same size stands in for yours."
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "image", "hint"),
+    [
+        ("shapes-vit", None, f"{FOLDER_HINT} {GREY_HINT}"),
+        ("someone/model", None, GREY_HINT),
+        ("someone/model", info_of(catalog.scenes()[0]), FOLDER_HINT),
+    ],
+    ids=["bundled model", "model of the Hub", "bundled picture"],
+)
+def test_code_to_take_has_a_hint_on_its_files(page: Page, checkpoint: str, image: ImageInfo | None, hint: str) -> None:
+    result = ok_result(spec=RunSpec(checkpoint, "image-classification", device="cpu"), image=image)
     pane, updates = page.run_tab.pane, of(page, result)
     assert updates[pane.change]["value"] == "model = torch.compile(model)"
-    assert updates[pane.script_fold]["visible"]
-    assert ("Start the code in the project's folder" in updates[pane.hint]) is bundled
-    assert "a grey picture of the same size stands in for yours" in updates[pane.hint]
+    assert updates[pane.script_fold]["visible"] and updates[pane.hint] == hint
+
+
+def test_a_run_without_a_script_has_no_hint_on_its_files(page: Page) -> None:
+    result = ok_result(spec=RunSpec("shapes-vit", "image-classification", device="cpu", dynamic="on"))
+    updates = of(page, result)
+    assert "does not apply the option dynamic" in updates[page.run_tab.pane.hint]
+    assert "folder" not in updates[page.run_tab.pane.hint]
 
 
 @pytest.mark.parametrize("checkpoint", ["shapes-vit", "someone/mo del<b>"])
