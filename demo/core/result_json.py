@@ -89,8 +89,10 @@ def from_json(data: JsonObject) -> RunResult:
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
         raise ValueError(f"a result has schema_version {SCHEMA_VERSION}, this has {version}")
-    if beside := data.get("without_breaks"):  # stored before there was a `pooled`: the interval as it was judged
-        data = data | {"without_breaks": {"pooled": {end: beside[end] for end in ("ratio", "low", "high")}} | beside}
+    if isinstance(beside := data.get("without_breaks"), dict):
+        # Stored before there was a `pooled`: the interval as it was judged.
+        pooled = {end: beside.get(end) for end in ("ratio", "low", "high")}
+        data = data | {"without_breaks": {"pooled": pooled} | beside}
     result, predictions = from_plain(RunResult, data), data.get("predictions")
     kind = BY_NAME[result.spec.task].predictions
     own = {variant: from_plain(kind, stored) for variant, stored in predictions.items()} if predictions else None

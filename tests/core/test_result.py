@@ -311,6 +311,8 @@ def test_the_samples_fill_every_field(name: str) -> None:
         {"predictions": {"eager": {"boxes": [{"label": "a", "score": 1.0, "box": [1.0, 2.0]}]}}},
         {"elapsed_seconds": True},
         {"elapsed_seconds": math.inf},
+        {"without_breaks": {"ratio": 2.0}},
+        {"without_breaks": [2.0]},
     ],
     ids=lambda damage: str(next(iter(damage.items())))[:60],
 )
