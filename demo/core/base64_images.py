@@ -1,4 +1,4 @@
-"""Converts masks to small PNGs and previews to JPEGs, as base64 text for a stored result, and back."""
+"""Converts masks to small PNGs and pictures to small JPEGs, as base64 text for a stored result, and back."""
 
 import base64
 import io

@@ -36,14 +36,16 @@ class Checkpoint:
     id: str
     task: str
     family: str
-    """Name of the model in the Transformers guide: 'ViT', 'Mask2former'."""
+    """Kind of model, with the name of the Transformers guide if it has one: 'ViT'. Outside the catalogue: the config's
+    model_type."""
     title: str
     auto_class: str
     revision: str | None = None
     input_size: tuple[int, int] = NO_PICTURE
-    """Height and width of the model's input, in pixels, for a photograph of 640 x 480 pixels.
+    """Height and width of the model's input, in pixels, for a photograph of 640 x 480 pixels. `NO_PICTURE` for a text
+    model, or if not known.
 
-    The size depends on the photograph for DETR, Conditional DETR and MaskFormer only."""
+    In the catalogue, the size depends on the photograph for DETR, Conditional DETR and MaskFormer only."""
     parameters: int = 0
     """Number of weights; 0 if not known."""
     licence: str = "unknown"
@@ -126,7 +128,7 @@ def find_scene(sha256: str) -> Path | None:
 
 @cache
 def drawn_shapes(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """Returns the labels of a bundled model, such as 'circle', without 'background'."""
+    """Returns the labels of a bundled model for pictures, such as 'circle', without 'background'."""
     config = json.loads((config_folder(checkpoint) / "config.json").read_bytes())
     return tuple(label for label in config["id2label"].values() if label != "background")
 
@@ -144,9 +146,8 @@ def is_beyond(checkpoint: str, sha256: str | None) -> bool:
 
 def arguments(spec: RunSpec) -> OptionValues:
     """Returns keyword arguments from which `make_spec` makes a spec equal to `spec`. Default values are left out."""
-    options = spec.departures() | ({"text": ", ".join(spec.text)} if spec.text else {})
     task = {"task": spec.task} if find(spec.checkpoint) is None else {}
-    return {"checkpoint": spec.checkpoint} | task | options
+    return {"checkpoint": spec.checkpoint} | task | spec.departures()
 
 
 def is_folder(name: str) -> bool:
@@ -190,9 +191,9 @@ def make_spec(checkpoint: str, task: str | None = None, *, folders: bool = False
 
 
 def own_model_spec(model: str, **options: object) -> RunSpec:
-    """Returns the `RunSpec` of a user's own model. Raises BadInput for a value that is not allowed.
+    """Returns the `RunSpec` of a user's own model. Raises BadInput for a wrong value, or if there is no such file.
 
-    `model`: 'FILE.py:FUNCTION', or 'package.module:FUNCTION' for a module that Python finds from the current folder.
+    `model`: 'FILE.py:FUNCTION', or 'package.module:FUNCTION' for a module in the current folder or on Python's path.
     """
     text, _, function = model.rpartition(":")
     place = Path(text)
@@ -213,7 +214,8 @@ def own_model_spec(model: str, **options: object) -> RunSpec:
 def _module_folder(module: str) -> Path:
     """Returns the folder from which Python imports `module`, such as 'package.module'. Raises BadInput if none has it.
 
-    The current folder is searched first. Nothing is imported, because a package may import torch or start work.
+    The current folder is searched first. Only .py files are found. Nothing is imported, because a package may import
+    torch or start work.
     """
     parts = module.split(".")
     for folder in [Path.cwd(), *map(Path, sys.path)]:

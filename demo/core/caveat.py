@@ -83,7 +83,7 @@ WORDS = {
     "around it are left out, and the timing got its time back.",
     "not_counted": "Earlier processes with other threads, versions or outputs, not counted here: {count}.",
 }
-"""Sentences of caveats by their keys. A {name} in a sentence stands for a value."""
+"""Texts of caveats by their keys, of one or more sentences. A {name} in a text stands for a value."""
 IMPORTANT = (
     "no_graph", "same_tensor", "copied_answer", "constant", "lazy", "not_compared", "unread", "separate", "growth",
     "subnormal", "draws",
@@ -100,10 +100,10 @@ NOTHING_DONE = ("no_graph", "same_tensor", "copied_answer", "constant", "lazy")
 
 @dataclass(frozen=True)
 class Caveat:
-    """One warning about a result. `str(caveat)` is its sentence."""
+    """One warning about a result. `str(caveat)` is its text. Raises ValueError for an unknown key or missing values."""
 
     key: str
-    """A key of `WORDS`. With the key "note", `values["text"]` is the whole sentence."""
+    """A key of `WORDS`. With the key "note", `values["text"]` is the whole text."""
     values: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class Caveat:
         return WORDS[self.key].format_map(self.values)
 
     def redact(self) -> "Caveat":
-        """Returns the caveat with each path in `values` cut to its last part, so that it names no folder."""
+        """Returns the caveat without folders, secrets and control characters in the texts of `values`."""
         return Caveat(self.key, {n: fmt.redact(v) if isinstance(v, str) else v for n, v in self.values.items()})
 
 

@@ -37,7 +37,7 @@ def memory_left() -> float:
 def _memory() -> Iterator[tuple[int, int]]:
     """Yields (limit, used), in bytes, for each control group that has a memory limit.
 
-    Files that the kernel caches do not count as used, because the kernel drops them when memory is needed.
+    Cached files that were not used lately do not count as used, because the kernel drops them first.
     """
     names = [("memory.max", "memory.current", "inactive_file ")]
     names += [("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ")]

@@ -19,7 +19,7 @@ _adapter = cache(TypeAdapter[Any])
 def from_plain(kind: type[T], data: object) -> T:
     """Returns an object of the type `kind`, such as a dataclass. `data`: the JSON values that `plain` made.
 
-    Unknown keys are ignored. Raises ValueError if a key without a default is missing, or a value has the wrong type.
+    Unknown keys are ignored. Raises ValueError if a key without a default is missing, or a value is not allowed.
     """
     # A file's name may hold half a character (a lone surrogate): "replace" makes a question mark of it.
     text = json.dumps(data, allow_nan=False, ensure_ascii=False).encode(errors="replace")

@@ -11,8 +11,8 @@ from .stats import Difference, Duration, Interval, Measured
 Basis = Literal["repeats", "this machine", "assumed", "within one process"]
 """Source of the spread of a speed-up between processes. The interval of the speed-up includes this spread.
 
-- 'repeats': from several processes with these settings on this machine
-- 'this machine': from repeated runs with other settings on this machine
+- 'repeats': from several processes with these settings, averaged with the spread that was known before
+- 'this machine': from repeated runs with other settings on this machine, averaged with an assumed spread
 - 'assumed': from measurements on other machines
 - 'within one process': the spread is not known, so the interval is right for this one process only
 """
@@ -28,7 +28,7 @@ OpenBecause = Literal["", "interval", "control", "machine", "recompiled"]
 
 @dataclass(frozen=True)
 class Spread:
-    """How far a speed-up, or the time of a first call, varies from process to process, as other runs showed."""
+    """How far a speed-up, or the time of a first call, varies from process to process: assumed, or from other runs."""
 
     basis: Literal["this machine", "assumed", "within one process"]
     deviation: float
@@ -57,10 +57,10 @@ WITHIN = Spread("within one process", 0.0)
 ASSUMED_FIRST_CALLS = {"cold": Spread("assumed", 0.25, 10.0), "warm": Spread("assumed", 0.15, 10.0)}
 """The spread of the time of a first call, by state of the compile cache, to assume for runs on this machine.
 
-Measured on a machine with two cores, with 18 degrees of freedom each (`benchmarks/results/first_calls.md`):
+Measured on a machine with two cores, with 18 degrees of freedom each:
 
-- on the quiet machine, 12 % cold and 8.7 % warm
-- while other programs used the machine, 16 % cold and 28 % warm
+- on the quiet machine, 12 % cold and 8.7 % warm (`benchmarks/results/first_calls.md`)
+- while other programs used the machine, 16 % cold and 28 % warm (the table was not kept)
 
 Nobody knows whether other programs will be busy at a later start, so the assumed spreads are wider on purpose than
 those of the quiet machine: 2.1 times (cold) and 1.7 times (warm)."""
@@ -222,7 +222,9 @@ class BreakEven:
     seconds: float | None
     """Seconds of the first call and `calls` compiled calls together."""
     answers: int | None = None
-    """For a text model: how many whole texts have to be generated until the first call is paid for. None for others."""
+    """For a text model: how often a batch of whole texts has to be generated until the first call is paid for.
+
+    None for other models, and if it is never paid for."""
 
 
 @dataclass(frozen=True)
@@ -284,7 +286,7 @@ def known_best(ways: Mapping[str, WayCost], calls: float) -> list[str]:
 
 @dataclass(frozen=True)
 class WholeWork:
-    """The total time of all calls of a process, with eager and with compiled. Compiled includes its first call."""
+    """The total time of a process's calls, with eager and with compiled. Compiled's first call is added to these."""
 
     eager_seconds: float
     compiled: Duration

@@ -1,7 +1,8 @@
 """How many CPU cores this process may use, and how many of them other programs leave free, read from Linux's /proc.
 
-The time of other programs is all processor time minus the time of this program. The app subtracts its own time and that
-of all its child processes. A worker process has to read quickly: it subtracts only its own time and the app's.
+The time of other programs is all busy time of the cores minus the time of this program. The app subtracts its own time
+and that of all its child processes. A worker process has to read quickly: it subtracts only its own time, that of its
+children that have ended, and the app's.
 
 The time of other programs is not known without /proc, or if a container's quota allows fewer cores than the CPU
 affinity.
@@ -26,7 +27,7 @@ BUSY_CPU = 0.10
 APP_VARIABLE = "DEMO_APP_PID"
 """Environment variable that tells a worker process the process id of the app."""
 SPIN_COUNT = "3000"
-"""How often a waiting OpenMP thread of a worker looks for work before it sleeps, unless the user has set this.
+"""How often a waiting OpenMP thread of a worker looks for work before it sleeps, unless the user has set how it waits.
 
 Without this bound all threads spin while one waits for its core. While another program used one of two cores, a call
 of 10 ms took 1.5 s without the bound and 0.05 s with it. On an idle machine the bound costs nothing.

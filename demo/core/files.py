@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-"""Values of `OSError.errno` for a disk that is full or read-only."""
+"""Values of `OSError.errno` for a disk that is full or read-only, and for a file that may not grow further."""
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 LFS_REMEDY = "Run `git lfs pull` in the folder."
 

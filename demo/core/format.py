@@ -83,7 +83,7 @@ def rounded_duration(seconds: float) -> str:
 
 
 def two_digits(number: float) -> int:
-    """Returns a number rounded to two significant digits: 18000 for 18151, 99 for 99."""
+    """Returns a number rounded to two significant digits, and to a whole number: 18000 for 18151, 1 for 1.4."""
     return int(round(number, min(0, 2 - len(str(round(number))))))
 
 
@@ -156,7 +156,9 @@ def shorten(text: str, most: int) -> str:
 
 
 def without_folders(text: str) -> str:
-    """Returns `text` with each absolute path cut to its last part: "model.py" for "/home/me/model.py"."""
+    """Returns `text` with each absolute path cut to its last part: "model.py" for "/home/me/model.py".
+
+    A path with one part, such as "/tmp", stays, and so do Windows paths. A space ends a path."""
     return _PATH.sub(lambda path: path[1] or "…", text)
 
 

@@ -1,4 +1,4 @@
-"""Checks whether a checkpoint can be loaded, from the local cache or from the Hugging Face Hub."""
+"""Asks the Hugging Face Hub, says why it does not reply, and whether the local cache has a checkpoint's weights."""
 
 import base64
 import http.client

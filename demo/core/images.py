@@ -1,8 +1,8 @@
 """Reads a picture file as an upright RGB image, or refuses the file with a reason.
 
-The page does not read a visitor's file itself, so a hostile file that crashes a decoder crashes nothing else. The
-worker reads it in a run. Before the run another process does: `python -m demo.core.images FILE` prints why the file is
-refused, or nothing. The command line reads the user's own file, to refuse a wrong file before the run.
+The page does not decode a visitor's file itself, so a hostile file that crashes a decoder crashes nothing else. The
+worker decodes it in a run. Before the run another process does: `python -m demo.core.images FILE` prints why the file
+is refused, or nothing. The command line decodes the user's own file, to refuse a wrong file before the run.
 """
 
 import hashlib
@@ -46,8 +46,8 @@ def read_picture(path: Path) -> tuple[Image.Image, ImageInfo]:
     """Returns a picture file as an upright RGB image with 8 bits a channel, and the facts that a stored result keeps.
 
     - Transparent parts become white. Of an animation the first frame is taken.
-    - With 16 bits a channel, white is the largest value that the file's metadata name. If they name none, white is
-      65535, or for a dark picture (no value reaches `DARK`) the largest value in the picture.
+    - With 16 bits a channel, white is the value that the file's metadata name, if it is below 65535 and no pixel is
+      above it. Else white is 65535, or for a dark picture (no value reaches `DARK`) the largest value in the picture.
     - Colour profiles are ignored, as the checkpoints' image processors ignore them.
 
     Raises BadInput if the file cannot be read, or exceeds `MAX_ASPECT` or a limit of `demo.core.limits`. The message
@@ -65,7 +65,7 @@ def decode(path: Path) -> Image.Image:
 
 
 def _read_file(path: Path) -> tuple[bytes, str]:
-    """Returns the bytes of the file, and its name as error messages show it."""
+    """Returns the bytes of the file, and its name as error messages show it. Raises BadInput."""
     name = fmt.shorten(fmt.printable(path.name, kept=""), 80)
     most = limits.current().file_bytes
     try:
@@ -105,10 +105,9 @@ def _strict_pillow() -> Iterator[None]:
 
 
 def _decode(data: bytes, name: str) -> tuple[Image.Image, int | None]:
-    """Returns the picture as RGB with 8 bits a channel, and the 16-bit value that was assumed to be white.
+    """Returns the picture as RGB with 8 bits a channel, and its largest 16-bit value if taken as white, else None.
 
-    That value is the largest in the picture. It is None if the file has 8 bits a channel, or says itself which value is
-    white. `name`: the file's name for error messages.
+    Raises BadInput as `read_picture` does. `name`: the file's name for error messages.
     """
     no_memory = f"'{name}' needs more memory to decode than is free. Resize it and try again."
     with _strict_pillow():
@@ -140,7 +139,7 @@ def _decode(data: bytes, name: str) -> tuple[Image.Image, int | None]:
 
 
 def _is_free(count: int) -> bool:
-    """Returns whether this process can allocate so many bytes."""
+    """Returns whether this process can allocate `count` bytes."""
     try:
         bytearray(count)
     except MemoryError:

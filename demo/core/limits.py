@@ -1,4 +1,4 @@
-"""Limits on what a visitor of the page may ask for, and the environment variables that set them."""
+"""Limits on what a visitor of the page may ask for, and the environment variables that set most of them."""
 
 import os
 from collections.abc import Mapping
@@ -19,7 +19,9 @@ class Limits:
     parameters: int = 2_000_000_000
     """Most weights of a model from the Hub or a folder, counted before they are downloaded."""
     seconds: int = 1800
-    """Longest time of one run. Compiling the largest checkpoint took 260 s on two CPU cores."""
+    """Longest time of one process of a run. A run with `repeats` starts no further process after it.
+
+    Compiling the largest checkpoint took 260 s on two CPU cores."""
     queue: int = 20
     """Most runs that wait or run at once. A further one would wait for an hour and is refused."""
     runs_a_visitor: int = 1
@@ -47,7 +49,7 @@ HUB_IDS_VARIABLE = "WORTH_COMPILING_HUB_IDS"
 HOSTS_VARIABLE = "WORTH_COMPILING_HOSTS"
 PREFIX = "WORTH_COMPILING_"
 KNOWN_VARIABLES = (*VARIABLES.values(), HUB_IDS_VARIABLE, HOSTS_VARIABLE, f"{PREFIX}DATA", f"{PREFIX}DATASET")
-"""All environment variables that set this program. Any other that begins with `PREFIX` is misspelt, and is refused."""
+"""All settings of this program. Any other environment variable that begins with `PREFIX` is refused as misspelt."""
 
 
 def on_space(environment: Mapping[str, str] = os.environ) -> bool:

@@ -9,14 +9,17 @@ from .cores import TAKEN
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Facts about a machine that are known before a run starts, and are stored with its result."""
+    """Facts about a machine that are known before a run starts, and are stored with its result.
+
+    In the `Environment` of a run on a CPU, `driver`, `compute_capability` and `cuda_toolkit` are None.
+    """
 
     torch: str
     transformers: str
     python: str
     cpu: str
     memory_bytes: int
-    """Memory of the machine; in the `Environment` of a run on a GPU, memory of the GPU."""
+    """Memory of the machine, or what its control groups allow; in the `Environment` of a run on a GPU, the GPU's."""
     driver: str | None = None
     compute_capability: str | None = None
     """The GPU's compute capability, such as '8.0'; None without a GPU, or if its driver does not say."""
@@ -24,7 +27,7 @@ class Machine:
     compiler: str | None = None
     """The C++ compiler that inductor calls, with its version."""
     cuda_toolkit: str | None = None
-    """Folder of the CUDA toolkit; None on a CPU, or without the headers that AOTInductor needs."""
+    """Name of the CUDA toolkit's folder, without its path; None without the headers that AOTInductor needs."""
 
     def facts(self) -> dict[str, Any]:
         """Returns the fields of `Machine` by name; without the fields that a subclass adds."""
@@ -42,13 +45,15 @@ class Environment(Machine):
     """Threads that torch used for one operation during the timing."""
     cuda: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
-    """Attention, memory format, dtype of weights and matrix products of the run, as torch reports them."""
+    """Settings in force, such as attention, memory format and vector instructions, and variables that change speed."""
     free_cores: int | None = None
-    """Whole cores that other programs left free when the timing began, at least 1; None on a GPU or without /proc."""
+    """Whole cores that other programs left free while the model was loaded, at least 1.
+
+    If threads were lowered just before the timing or during it, their new number. None on a GPU, or if not known."""
 
     @property
     def gave_way(self) -> bool:
-        """Whether torch used fewer threads than the machine has cores, because other programs kept cores busy."""
+        """Whether torch used one thread for each free core, and other programs kept cores of the machine busy."""
         return self.free_cores is not None and self.threads == self.free_cores < self.cpu_count
 
     def oversubscribed(self, samples: Sequence["HostSample"]) -> bool:
@@ -88,12 +93,12 @@ class HostInfo(Machine):
 
 @dataclass(frozen=True)
 class GpuSample:
-    """The state of a GPU at one moment. A field is None if the GPU's driver (NVML) does not report it."""
+    """The state of a GPU at one moment. A clock is None if the GPU's driver (NVML) does not report it."""
 
     sm_clock_hz: float | None
     largest_sm_clock_hz: float | None
     throttle_reasons: tuple[str, ...] = ()
-    """Reasons why the clock is below its target, in NVML's words: ('SwPowerCap',)."""
+    """Reasons of heat or power why the clock is below its target, in NVML's words: ('SwPowerCap',)."""
     foreign_processes: int = 0
 
 

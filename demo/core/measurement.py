@@ -1,6 +1,6 @@
 """Measurements of an eager or a compiled model: times of calls, kernels, memory, and the cost of compiling.
 
-All values are in seconds and bytes. Raw times are stored; values that follow from them are properties.
+Times are in seconds, sizes in bytes. Raw times are stored; values that follow from them are properties.
 """
 
 import re
@@ -26,18 +26,18 @@ class BackToBack:
     seconds: float
     """Time from the launch of the first call until the last call's result is there."""
     joules: float | None = None
-    """Energy that the whole GPU used during the calls. None on a CPU, or if the GPU has no counter (before Volta)."""
+    """Energy that the whole GPU used during the calls. None on a CPU, or if NVML gives no counter, as before Volta."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of a GPU, or an operator of a CPU, with all its launches during one call of the model."""
+    """A kernel, copy or fill of a GPU, or an operator of a CPU, with its mean launches and time in one call."""
 
     name: str
     launches: float
     seconds: float
     share: float
-    """`seconds` as a share of the time of all kernels, 0 to 1."""
+    """`seconds` as a share of the time of all kernels, copies and fills, or of all operators, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Profile:
     busy_seconds: float | None
     """Seconds of a call during which the GPU ran a kernel, copy or fill; None on a CPU."""
     longest: tuple[Kernel, ...]
-    """At most five kernels, the longest first."""
+    """Up to five kernels, those with the most time in a call first."""
     outside_graphs: float | None = None
     """Number of kernels that a call launched one by one, outside of CUDA graphs. Copies do not count. None on a CPU."""
 
@@ -83,7 +83,8 @@ class Measurement:
     """What was measured for one model, eager or compiled: times of its calls, memory, profile.
 
     Eager and compiled are timed in turns. A block is a few calls each of eager, compiled, compiled and eager. With the
-    protocol 'as published' all eager calls are timed first, then all compiled calls.
+    protocol 'as published' all eager calls are timed first, then all compiled calls. If memory cannot hold both models,
+    all compiled calls are timed first.
     """
 
     wall_seconds: tuple[float, ...]
@@ -114,7 +115,10 @@ class Measurement:
 
     @property
     def launch_seconds(self) -> float | None:
-        """Seconds of a call during which the GPU idles because kernels are still being launched; None on a CPU."""
+        """Seconds of a call during which the GPU idles because kernels are still being launched.
+
+        None on a CPU, or if not measured.
+        """
         # With more launches in a call than the driver queues (about a thousand), CUDA events overestimate the GPU's
         # work, and the profiler's sum of kernel times is the smaller and better number.
         busy = self.median_device_seconds
@@ -174,7 +178,7 @@ class GraphBreak:
 
     reason: str
     location: str
-    """'file.py:123 in forward'; '' if dynamo did not say."""
+    """'file.py:123' for a graph break; '' if dynamo did not say. Else the function's first line: 'file.py:99 in f'."""
     hints: tuple[str, ...] = ()
     number: str = ""
     """Number in torch's registry of graph breaks: 'GB0059'; '' if it has none."""

@@ -72,9 +72,9 @@ class Option:
     fold: str | None = None
     """Group under 'Advanced' in the form, one of `OPTION_GROUPS`; None: outside 'Advanced'."""
     timing: bool = False
-    """Whether the option changes only how a run is timed, not what is compiled (`fold` 'timing')."""
+    """Whether the option changes only how a run is timed, not what is compiled: all of `fold` 'timing', and `cache`."""
     for_speed: bool = False
-    """Whether the option may make calls faster without changing the model's input."""
+    """Whether the option may make the same work faster on the same cores, as `mode` and `dtype` may."""
 
     @property
     def flag(self) -> str:
@@ -83,8 +83,9 @@ class Option:
     def parse(self, value: object) -> object:
         """Returns the value that a user's text stands for, such as 4 for '4'; any other value unchanged.
 
-        YAML reads a bare on or off as True or False: for a choice with 'on', booleans are turned back into 'on' and
-        'off'. A byte order mark is removed from a text.
+        - A whole number may also be a float, 4.0, and queries may be a list.
+        - YAML reads a bare on or off as True or False: for a choice with 'on', booleans are turned back.
+        - A byte order mark is removed from a text, except from a prompt.
         """
         if isinstance(value, str) and self.kind != "passage":
             value = value.replace("\ufeff", "")
@@ -162,7 +163,7 @@ class RunSpec:
     )
     dtype: str = choice(DTYPES, "The number format of weights and inputs.", label="Number format", for_speed=True)
     device: str = choice(("auto", "cpu", "cuda"), '"auto" takes the GPU if there is one.', fold="machine")
-    """In a stored result: the device that was used, never 'auto'."""
+    """In a stored result: the device that was used; 'auto' only if the run ended before the machine was known."""
     weights: str = choice(
         WEIGHTS, '"random" needs no download: latency stays true, predictions mean nothing.', fold="machine"
     )

@@ -10,11 +10,12 @@ ParityVerdict = Literal["match", "differ", "not comparable"]
 
 @dataclass(frozen=True)
 class Parity:
-    """Whether the outputs of eager and compiled agree, by the rules of PyTorch's own benchmarks of torch.compile."""
+    """Whether the outputs of eager and compiled agree, by the rule of PyTorch's own benchmarks, with further checks."""
 
     verdict: ParityVerdict
     max_abs_error: float | None
-    """Largest absolute difference between two output elements; None if not finite or if nothing was compared."""
+    """Largest absolute difference between two output elements. None if it is not finite, if nothing was compared, or if
+    it is left open whether the outputs agree (`unknown`)."""
     reason: str
     """A sentence that says which test decided the verdict."""
     task: dict[str, float] = field(default_factory=dict)
@@ -110,7 +111,7 @@ class ImageInfo:
     white: int | None = None
     """The largest value in the picture's file if it was taken as white, else None.
 
-    Only for a dark picture with 16 bits a channel, whose file does not say which value is white."""
+    Only for a dark picture with 16 bits a channel, whose file names no white below 65535."""
 
 
 @dataclass(frozen=True)

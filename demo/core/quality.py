@@ -1,7 +1,7 @@
 """How far a run's speed-up can be relied on: a mark (rough, fair or solid) with its reason and a remedy.
 
-- rough: other programs disturbed the run, eager and compiled did not take turns, or the interval is wider than
-  ±`ROUGH`.
+- rough: other programs disturbed a process that counts, eager and compiled did not take turns, or the interval is wider
+  than ±`ROUGH`.
 - fair: fewer than `PROCESSES` processes, an interval wider than ±`SOLID`, or eager waits for a GPU's host while other
   programs use that host.
 - solid: otherwise.

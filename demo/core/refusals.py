@@ -1,7 +1,7 @@
 """Refuses settings that a machine cannot run, before the model is loaded. Advises what to change after a failure.
 
-A fact that is not known about a machine is no reason to refuse. Memory is considered for the weights only. Kernels
-that only some models need are not considered.
+A fact that is not known about a machine is no reason to refuse. Memory is considered for the weights of the catalogue's
+checkpoints only. Kernels that only some models need are not considered.
 """
 
 from collections.abc import Collection

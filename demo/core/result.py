@@ -1,6 +1,7 @@
 """The stored result of a run, and the values that follow from its times: speed-ups, latencies, the break-even.
 
-Only raw times are stored, in seconds. Everything else is computed from them, so a better statistic needs no new run.
+A run's own times are stored raw, in seconds. Its statistics are computed from them, so a better one needs no new run.
+Of earlier processes, whose speed-ups are pooled with its own, the result has only the figures.
 """
 
 from dataclasses import dataclass, field, replace
@@ -33,8 +34,9 @@ from .stats import Duration, Interval
 SCHEMA_VERSION = 3
 FIRST_TOKEN = "first_token"
 HOST_TAKEN = 0.05
-"""A GPU run has a caveat if other programs kept the main thread from running for more than this share of the timing.
-The thread launches eager's kernels one by one, so eager was slower by about this share."""
+"""A GPU run whose eager calls wait for the host has a caveat if other programs kept the main thread from running for
+more than this share of the timing. The thread launches eager's kernels one by one: eager was slower by about this
+share."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """How a run ended. 'interrupted' means that the program ended before the run did."""
 
@@ -73,7 +75,9 @@ class RunResult:
     compilation: Compilation | None = None
     parity: Parity | None = None
     predictions: dict[str, Predictions] | None = None
-    """Predictions of 'eager' and 'compiled'; None for random weights, because they would mean nothing."""
+    """Predictions of 'eager' and 'compiled', or of eager alone if the run then failed.
+
+    None for random weights, because they would mean nothing, and for a user's own model."""
     image: ImageInfo | None = None
     end_to_end: EndToEnd | None = None
     roofline: Roofline | None = None
@@ -81,17 +85,19 @@ class RunResult:
     interleaved: bool = True
     """Whether eager and compiled were timed in turns; False if they did not fit in memory together."""
     timing_seconds: float | None = None
-    """Wall time from the first timed call to the last."""
+    """Wall time from the first timed call to the last, without pauses of the process."""
     caveats: tuple[Caveat, ...] = ()
     elapsed_seconds: float = 0.0
-    """Wall time of the whole run, including loading and compiling."""
+    """Wall time of this process of the run, including loading and compiling."""
     spread: Spread | None = None
     """How far speed-ups vary between processes on this machine. None until `demo.store.reruns` adds the spread."""
     earlier: tuple[ProcessResult, ...] = ()
     """Earlier processes with the same settings, none of them disturbed. The speed-up is pooled over these and this
     run's own process. If the own process is `set_aside`, the earlier processes may have another number of threads."""
     first_calls: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    """Seconds of first calls in earlier runs with the same settings, by state of the compile cache: 'cold', 'warm'."""
+    """Seconds of first calls in earlier runs with the same settings, by state of the compile cache: 'cold', 'warm'.
+
+    Those that `compilation` has are left out."""
     without_breaks: Speedup | None = None
     """For a run with added graph breaks: the latest stored speed-up of the same settings without these breaks."""
     schema_version: int = SCHEMA_VERSION

@@ -103,6 +103,11 @@ def test_bad_input_is_answered_with_a_sentence(fields: dict[str, Any], words: st
         catalog.make_spec(**fields)
 
 
+def test_arguments_make_an_equal_spec_of_a_query_with_a_comma() -> None:
+    spec = catalog.make_spec("google/owlvit-base-patch32", text=("a red, round ball", "a cat"), batch_size=4)
+    assert catalog.make_spec(**catalog.arguments(spec)) == spec
+
+
 def test_a_file_whose_name_is_too_long_is_not_there() -> None:
     with pytest.raises(BadInput, match="There is no file"):
         catalog.own_model_spec(f"{'a' * 300}.py:build")

@@ -39,7 +39,8 @@ FILL = "query => window.address.fill(query)"
 
 def query(spec: RunSpec) -> str:
     """Returns the query of a link that fills the form: "checkpoint=shapes-vit&batch_size=4"."""
-    arguments = catalog.arguments(spec)
+    texts = {"text": ", ".join(spec.text)} if spec.text else {}
+    arguments = catalog.arguments(spec) | texts
     return urlencode(
         {name: str(value).lower() if isinstance(value, bool) else value for name, value in arguments.items()}
     )
