@@ -4,7 +4,7 @@ It imports torch and transformers, reports the machine, and reads a `WorkerJob` 
 It answers with JSON lines on the pipe EVENTS_FD, to which no library prints, and ends after `refused` or `result`:
 
     {"event": "machine", "machine": {...}}      once: a HostInfo
-    {"event": "ready", "machine": {...}}        once, before the job: the HostInfo, with the instruction probe's times
+    {"event": "ready", "machine": {...}}        before the job: the same, with the instruction probe's times if known
     {"event": "progress", "progress": {...}}    a Progress
     {"event": "provisional", "provisional": {...}}    a Provisional: the result, without a warm first call
     {"event": "refused", "message": "..."}      the text of a BadInput: the job cannot be run as given

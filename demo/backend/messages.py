@@ -26,8 +26,8 @@ LASTING = (
 BEND = 0.05
 """In the chart of calls over time a line gets a new straight part if the estimated time of a call changes by more than
 this share."""
-TIMING_STARTS, TIMING_SHARE = 0.5, 0.42
-"""Start and length of the timing on the progress bar of the whole run (0 to 1)."""
+TIMING_STARTS, TIMING_SHARE = 0.5, 0.35
+"""Start and length of the timing on the progress bar of the whole run (0 to 1). Then comes a text model's prefill."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class WorkerJob:
     """Number of torch's threads on a CPU if the spec sets none. It is the number of the runs with which this run will
     be compared. None: torch's default."""
     refuse_fewer_threads: bool = False
-    """If other programs leave fewer than `threads` cores free: True refuses the run, False lowers torch's threads."""
+    """If other programs leave fewer than `threads` cores free while the model is loaded: True refuses the run, False
+    lowers torch's threads. A core that is taken from the timing lowers them in any case."""
     kept_threads: tuple[int, ...] = ()
     """The thread counts with which stored runs compiled this model. For these, the compile cache should have code."""
 

@@ -35,12 +35,12 @@ class RunState:
         self.log = compilation.CompileLog()
         self.events_before_timing = 0
         self.first_compilation: Compilation | None = None
-        """What is known about the first compile. Set before a second compile, or once a package is loaded; until then
-        None."""
+        """What is known about the first compile. Set before a second compile, before compiled is dropped, or once a
+        package is loaded; until then None."""
         self.effects = effects.Effects()
         """What an eager call does besides computing its outputs."""
         self.package: Path | None = None
-        """AOTInductor's file, once it is built or loaded; always None unless the compiler is "aot"."""
+        """AOTInductor's file, once its build or its load begins; always None unless the compiler is "aot"."""
         self.eager_outputs: object = None
         """Outputs of one eager call before the compile, cloned, because later calls may overwrite them."""
         self.fit_together = True

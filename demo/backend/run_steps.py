@@ -1,6 +1,6 @@
 """Runs one job in the worker process: loads, warms up, compiles, times, checks and profiles.
 
-Each step adds its numbers to `Run.result`, so a failure loses nothing that was measured before.
+Each step adds its numbers to `Run.result`, so a step that fails loses no numbers of the steps before it.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ MUCH_MEMORY = 16_000_000
 
 
 class Run(RunState):
-    """Does one job: a run, from loading the model to comparing the outputs. Call `execute` once."""
+    """Does one job: a run, from loading the model to the first call of a new process. Call `execute` once."""
 
     def execute(self) -> RunResult:
         """Runs all steps and returns the result, also of a failed run. Raises BadInput for a job that cannot be run."""
@@ -116,9 +116,9 @@ class Run(RunState):
         return cores.free_cores(since, torch.get_num_threads(), looks, say_so)
 
     def give_way(self, free_cores: int) -> None:
-        """Lowers torch's threads to `free_cores`, because a thread without a core would hold up all others.
+        """Lowers torch's threads to `free_cores` or fewer, because a thread without a core would hold up all others.
 
-        Raises BadInput instead if the job must keep its threads, as the repeat of a run must.
+        Raises BadInput instead if the job must keep its threads, as a later process of a run must.
         """
         if self.job.refuse_fewer_threads and self.job.threads is not None and free_cores < self.job.threads:
             raise BadInput(
@@ -180,6 +180,7 @@ class Run(RunState):
         with self.out_of_memory_means_separate():
             eager_again, _ = timing.warm_up(eager.call, workload.clock, self.log.events)
         self.variants = Variants(eager, compiled, eager_again)
+        self.set_fields(compilation=replace(self.compilation(), probe=self.probe))
 
     def build(self) -> Variant:
         """Loads AOTInductor's package and warms it up. Builds the package first, unless an earlier run left it."""
@@ -208,7 +209,7 @@ class Run(RunState):
         return Variant(call, [first, *times], model)
 
     def compile_in_process(self, cached: set[str]) -> Variant:
-        """Returns the compiled model or package, warmed up. `cached`: names of the files in the compile cache."""
+        """Returns the compiled model or package, warmed up. `cached`: names of files and folders in the cache."""
         if self.spec.compiler == "aot":
             return self.build()
         workload, self.log = self.workload, compilation.CompileLog(cached)
@@ -229,7 +230,7 @@ class Run(RunState):
     # Time
 
     def time(self) -> None:
-        """Times eager and compiled. The run's status becomes "failed" if the model is compiled again meanwhile."""
+        """Times eager and compiled. The run fails if it compiles again meanwhile, or if nothing was done."""
         self.enter("time", 0.5)
         memory_before = profiling.memory_in_use(self.workload.device)
         if self.spec.protocol == "as published":
@@ -264,9 +265,9 @@ class Run(RunState):
             self.set_fields(status="failed", failure=failures.recompile_failure(recompiles))
 
     def time_until_undisturbed(self) -> timing.Samples:
-        """Times both models. If another program takes a core, waits up to 5 s for it, and begins the timing again.
+        """Times both models. If other programs take a core, waits up to 5 s for it and begins again, at most twice.
 
-        If the core stays taken, lowers torch's threads and compiles again: at most once, never if the spec sets them.
+        If the core stays taken, lowers torch's threads and compiles again, once. Only on a CPU, with threads not set.
         """
         watched = self.workload.device.type == "cpu" and self.spec.threads is None
         lowered, restarts = watched and self.lower_threads(), 2
@@ -283,7 +284,7 @@ class Run(RunState):
                 lowered = self.lower_threads()
 
     def lower_threads(self) -> bool:
-        """Waits up to 5 s for a core for each of torch's threads, then lowers their number. Returns whether it did."""
+        """Waits up to 5 s for a core for each thread. If one lacks, compiles with fewer threads and returns True."""
         before = cores.sample()
         time.sleep(cores.LOOK_SECONDS)
         free = self.look_at_cores(before, 0.5)
@@ -293,7 +294,7 @@ class Run(RunState):
 
     @contextlib.contextmanager
     def out_of_memory_means_separate(self) -> Iterator[None]:
-        """If memory runs out in the `with` block, sets `fit_together` to False: both models do not fit in memory."""
+        """If memory runs out in the `with` block, sets `fit_together` to False. Raises it if timed 'as published'."""
         try:
             yield
         except Exception as error:
@@ -390,9 +391,7 @@ class Run(RunState):
     def check(self) -> None:
         """Compares outputs and predictions of eager and compiled. Times the parts of a request around the call."""
         workload, model = self.workload, self.variants.compiled.model
-        outputs = self.compiled_outputs
-        if outputs is None:
-            outputs = workload.outputs(model)
+        outputs = workload.outputs(model) if self.compiled_outputs is None else self.compiled_outputs
         again = workload.outputs(workload.model)
         shares, fault, tie = {}, "", ""
         if self.result.predictions is not None and (compiled := workload.predictions(outputs)) is not None:

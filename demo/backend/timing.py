@@ -26,7 +26,8 @@ from ..core.options import CUDA_GRAPH_MODES, OPTIONS, RunSpec
 Call = Callable[[], object]
 
 SETTLED = 0.10
-"""Warm-up ends when the last three calls lie within this share of one another, as in torch.utils.benchmark."""
+"""Warm-up ends when the last three calls lie within this share of one another and none compiled. The share is that of
+torch.utils.benchmark's `adaptive_autorange`, whose rule is for the interquartile range."""
 WARMUP_CALLS, MAX_WARMUP_CALLS, MAX_WARMUP_SECONDS = 3, 50, 2.0
 CUDA_GRAPH_CALLS = 3
 """Further warm-up calls with CUDA graphs: the first runs eagerly, the second records, the third replays."""
@@ -39,15 +40,16 @@ other model. On two cores the first call took 5 to 24 % longer, and even the slo
 """
 SLOW_SECONDS = 0.1
 """A model is slow if a call takes this long or longer. If eager or compiled is slow, a block is eager, compiled,
-compiled, eager, one call each, so that more blocks fit. All calls of the slow one count: on five models of the
-Transformers guide the first call after a switch took 0.99 to 1.01 times as long as later ones. These times were not
-kept. The limit of 0.1 s was chosen, not measured.
+compiled, eager, one call each, so that more blocks fit. All calls of the slow one count, except one before compiled's
+first: on five models of the Transformers guide the first call after a switch took 0.99 to 1.01 times as long as later
+ones. These times were not kept. The limit of 0.1 s was chosen, not measured.
 """
 SLOW_BLOCKS_APART = 3
 """For slow models, whose blocks have four calls, a control block (eager calls only) follows the first block, then every
 third. For all others it follows each block."""
 MIN_BLOCKS, MIN_CALLS = 6, 20
-"""Fewest blocks, and fewest calls of each model, before the timing stops, unless `longest_seconds` are over."""
+"""Fewest blocks, and fewest calls of each model, before the timing stops, unless `longest_seconds` are over or the
+spec sets the number of calls."""
 MOST_TIMING_SECONDS = 60.0
 """With the default `max_seconds`, the timing may last as long as the first compiled call, but at most these seconds."""
 REPORT_SECONDS = 0.3
@@ -274,7 +276,7 @@ def time_interleaved(
     - With `half` = 5 the order is: 5 eager, 10 compiled, 5 eager | 10 eager (control) | 5 eager, 10 compiled, ...
     - So a drift of the machine affects eager and compiled equally. The control calls, too, lie between eager calls.
     - The first calls after a switch to the other model do not count, because a server runs only one model. They do
-      count if a call takes `SLOW_SECONDS` or more.
+      count if a call takes `SLOW_SECONDS` or more, as the earlier timed calls of that model tell.
     - `on_block_end` is called after each block. If it raises, the timing ends. It returns for how many seconds this
       process was stopped since the last block; 0 or None for none. After a stop, all calls since the last block are
       dropped, and the stopped time does not count.
@@ -296,6 +298,9 @@ def time_interleaved(
     with garbage_collection_off():
         start, kept = clock.now(), samples.lengths()
         while True:
+            # Before the block: if a stop has dropped the control block, it is timed again, so that each has its place.
+            if samples.blocks and (samples.blocks - 1) % samples.blocks_apart == 0:
+                run(eager, samples.control, 2 * half)
             run(eager, samples.eager, half)
             switch("compiled", compiled, samples.compiled, 2 * half)
             switch("eager", eager, samples.eager, half)
@@ -310,8 +315,6 @@ def time_interleaved(
                 if plan.iterations is not None or not time_is_up or not samples.unsure():
                     return samples
                 until = plan.longest_seconds
-            if (samples.blocks - 1) % samples.blocks_apart == 0:
-                run(eager, samples.control, 2 * half)
 
 
 def _done(samples: Samples, plan: Plan, until: float) -> bool:
@@ -355,7 +358,8 @@ def time_fixed_count(
 def time_alone(call: Call, clock: Clock, spec: RunSpec) -> list[float]:
     """Times calls of one model only, for half of the spec's `max_seconds`. Returns the seconds of each call.
 
-    If the spec sets the number of calls (`iterations`), it is used instead. At least `MIN_CALLS` calls are timed.
+    If the spec sets the number of calls (`iterations`), it is used instead. At least `MIN_CALLS` calls are timed, and
+    without `iterations` at most `Plan.max_calls`.
     """
     seconds = median_of_few(call, clock)
     calls = spec.iterations or min(Plan.max_calls, round(spec.max_seconds / 2 / seconds))

@@ -247,8 +247,10 @@ def test_the_guides_recipe_reports_its_progress(monkeypatch) -> None:
     sent = sent_by(stream, "progress")
     phases = list(dict.fromkeys(progress["phase"] for progress in sent))
     assert phases == list(PHASES[1:])  # in "start" there is no worker yet
+    shares = [progress["fraction"] for progress in sent]
+    assert shares == sorted(shares)
     shares = [progress["fraction"] for progress in sent if progress["phase"] == "time"]
-    assert shares == sorted(shares) and shares[1] < 0.542 and shares[-1] == pytest.approx(0.92)
+    assert shares[1] < 0.535 and shares[-1] == pytest.approx(0.85)
     assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) == calls
     assert result.speedup.ratio == pytest.approx(result.eager.mean_seconds / result.compiled.mean_seconds)
     assert result.speedup.control is None
@@ -415,6 +417,13 @@ def test_a_failed_compile_keeps_eagers_figures(monkeypatch) -> None:
     assert (result.status, result.failure.stage) == ("compile_failed", "compile")
     assert "no such kernel" in result.failure.message and result.failure.remedy
     assert result.eager.median_seconds > 0 and result.compiled is None and result.predictions["eager"].labels
+
+
+def test_a_failed_timing_keeps_the_figures_of_the_compile(monkeypatch) -> None:
+    monkeypatch.setattr(timing, "time_interleaved", Mock(side_effect=RuntimeError("made up")))
+    result = result_of()
+    assert (result.status, result.failure.stage) == ("failed", "time")
+    assert result.compilation.graphs == 1 and result.compilation.first_call_seconds > 0
 
 
 def test_a_failure_keeps_what_is_known_of_the_run(monkeypatch) -> None:

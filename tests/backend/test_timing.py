@@ -77,6 +77,7 @@ def test_calls_around_a_stop_of_the_process_are_dropped() -> None:
     samples = timing.time_interleaved(eager, compiled, clock, timing.Plan(max_seconds=3.0), 5, on_block_end)
     assert ended[:4] == [1, 2, 3, 3] and max(samples.eager + samples.control) < 1
     assert len(samples.eager) == len(samples.compiled) == 10 * samples.blocks
+    assert len(samples.control) == 10 * (samples.blocks - 1)  # else later ones are compared with the wrong blocks
     undisturbed = run(SimulatedClock(), timing.Plan(max_seconds=3.0))
     assert samples.seconds == pytest.approx(undisturbed.seconds, abs=0.5)
 
