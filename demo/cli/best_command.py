@@ -84,7 +84,8 @@ def best_report(
     lines = best_words.conclusion(table) + ([] if calls is None else best_costs.sentences(table, calls))
     if missing:
         why = "It was stopped" if stopped else "The time was up"
-        lines.append(f"{best_words.missing(why, missing)}; the same command goes on.")
+        then = "begins anew" if missing[0][0].spec.task == OWN_MODEL else "goes on"
+        lines.append(f"{best_words.missing(why, missing)}; the same command {then}.")
     rows = [("", *best_words.WAY_COLUMNS.values())]
     refused = []
     for row in table.rows:

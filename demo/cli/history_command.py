@@ -23,7 +23,7 @@ from .common import Commands, above_zero, find_stored
 
 VERBS = ("export", "card", "race", "share", "delete")
 LISTED = 50
-"""How many results are listed without --limit; each takes some hundredths of a second."""
+"""How many results are listed without --limit, because each takes some hundredths of a second."""
 Writer = Callable[[BinaryIO], object]
 """A function that writes a file of one format."""
 _HELP = """the stored results, newest first
@@ -48,7 +48,7 @@ def add_to(commands: Commands) -> None:
     history.set_defaults(command=_history)
     history.add_argument("words", nargs="*", metavar="WORDS", help="as above, before all options; nothing: the list")
     whole = partial(above_zero, read=fmt.parse_whole)
-    text = f"the newest N (default: {LISTED}, or with --json all)"
+    text = f"the newest N (default: {LISTED} in the list; all with --json or export)"
     history.add_argument("--limit", metavar="N", type=whole, help=text)
     history.add_argument("--search", default="", metavar="WORDS", help="only those that hold every one of these words")
     history.add_argument("--json", action="store_true", help="print them as JSON")

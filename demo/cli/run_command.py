@@ -1,4 +1,4 @@
-"""`python -m demo run`: times one checkpoint, eager and compiled, on one picture or one prompt."""
+"""`python -m demo run`: times one model, eager and compiled, on one picture, one prompt or inputs of its own."""
 
 import argparse
 import contextlib

@@ -1,4 +1,7 @@
-"""`python -m demo shapes`: replays a log of input sizes, eager and with each value of torch.compile's `dynamic`."""
+"""`python -m demo shapes`: replays a log of input sizes in eager and with each value of torch.compile's `dynamic`.
+
+A further replay compiles for padded batch sizes (`STRATEGIES`).
+"""
 
 import argparse
 import dataclasses
@@ -31,7 +34,7 @@ STRATEGIES = ("eager", "auto", "on", "off", "padded")
 
 @dataclass(frozen=True)
 class Replay:
-    """The times of the calls in a log of input sizes, replayed under one strategy: eager, or one value of `dynamic`."""
+    """The times of the calls in a log of input sizes, replayed under one of the `STRATEGIES`."""
 
     strategy: str
     seconds: Sequence[float] = ()

@@ -154,7 +154,7 @@ def measured_so_far(progress: Progress) -> str:
 
 
 def summary(report: Report, colour: bool = False, calls: int | None = None) -> str:
-    """Returns a result in at most twelve lines, with ANSI colour codes if `colour`.
+    """Returns a result in about a dozen lines, with ANSI colour codes if `colour`.
 
     `calls`: a number of calls that a process makes between two restarts. A further line says what compiling saves for
     this number.
@@ -213,9 +213,9 @@ def _figures(report: Report, calls: int | None) -> Iterator[tuple[str, str]]:
 
 
 def in_full(report: Report, calls: int | None = None) -> str:
-    """Returns a result in full, as text: summary, predictions, all details, and the lines for a user's own code.
+    """Returns a result in full, as text: summary, the first `MAX_PREDICTIONS` predictions, and all details.
 
-    `calls`: as in `summary`.
+    If compiled is faster, the lines for a user's own code follow. `calls`: as in `summary`.
     """
     result = report.result
     place, image = f"  Started {fmt.minute(result.started_at)} UTC", result.image
@@ -242,7 +242,7 @@ def _section(section: Section) -> list[str]:
         lines += [f"  {line}" for line in table([heads, *cells])]
     width = max((len(fact.name) for fact in section.facts), default=0)
     for fact in section.facts:
-        text = f"{fact.why} {fact.url}" if fact.url else fact.value or fact.why
+        text = " · ".join(filter(None, (fact.value, fact.why, fact.url)))
         lines += hanging(f"  {fact.name:<{width}}  ", text)
     return lines
 

@@ -168,10 +168,7 @@ class Report:
 
     @cached_property
     def ratio_in_full(self) -> str:
-        """`ratio` with the 95 % interval: '1.44× (1.41 to 1.45×)'; the interval alone if `ranged`.
-
-        A recompiled run has no interval.
-        """
+        """'1.44× (1.41 to 1.45×)': `ratio` with its interval. If `ranged`, the interval alone; if 'void', `answer`."""
         if self.speedup is None or self.kind == "void":
             return self.ratio
         if self.ranged:
@@ -289,8 +286,7 @@ class Report:
     def launching(self) -> str:
         """'Launching kernels is 62 % of an eager call. Mode reduce-overhead launches all of them at once'.
 
-        '' if launching takes a third of an eager call or less, if the mode records CUDA graphs, or if the run compiles
-        layer by layer or ahead of time.
+        '' if launching takes a third of a call or less, or with CUDA graphs, scope 'layers' or compiler 'aot'.
         """
         spec, eager = self.result.spec, self.result.eager
         plain = spec.mode not in CUDA_GRAPH_MODES and spec.scope == "model" and spec.compiler == "jit"

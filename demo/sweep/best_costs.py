@@ -56,7 +56,8 @@ def _cost(row: WayResult, state: str, eager_seconds: float) -> WayCost | None:
 def sentences(table: BestTable, calls: int) -> list[str]:
     """Returns which way is the best if a process makes `calls` calls: one sentence for each state of the compile cache.
 
-    The states are 'from nothing' (empty) and 'with a kept cache' (filled). Returns [] if no cost is known.
+    The states are 'from nothing' (empty) and 'with a kept cache' (filled). A last sentence names the ways whose first
+    call is not known. Returns [] if no cost is known.
     """
     choice = way_choice(table)
     if choice is None:

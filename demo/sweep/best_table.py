@@ -60,7 +60,10 @@ class Way:
 
 
 def plain_eager_spec(spec: RunSpec, machine: HostInfo) -> RunSpec:
-    """Returns the spec with default values of all options for speed and timing. The device 'auto' is resolved."""
+    """Returns the spec with default values of all options for speed and timing, and without added graph breaks.
+
+    The device 'auto' is resolved.
+    """
     kept: OptionValues = {name: option.default for name, option in OPTIONS.items() if option.for_speed or option.timing}
     return on_machine(replace(spec, graph_break=False, **kept), machine)
 
@@ -93,15 +96,16 @@ CLOSE_RATIO = 1.05
 """Ways of rank 1 count as equally fast if the lower ends of their speed-ups' intervals are within 5 % of the highest.
 The simplest of these ways, the first in `WAYS`, wins."""
 MIN_EAGERS = 3
-"""Plain eager must have run in this many processes, so that the spread between them can be estimated."""
+"""Before a way that changes eager is compared with it, plain eager must have run in this many processes, so that the
+spread between them can be estimated."""
 
 
 @dataclass(frozen=True)
 class WayResult:
     way: Way
     result: RunResult | None = None
-    """The newest run in this way that other programs did not disturb, or else the newest. None before any run, and for
-    eager. Its speed-up is pooled over earlier processes, too."""
+    """The newest run in this way that other programs did not disturb, or else the newest. Its speed-up is pooled over
+    earlier processes, too. None for eager, before any run, and if no run counts or the way is refused."""
     out: str = ""
     """Why this way to run the model cannot win, such as 'has no figures' for a run without a speed-up.
 

@@ -38,10 +38,10 @@ RETRIES = 2
 
 @contextmanager
 def connect(address: str | None) -> Iterator[None]:
-    """Connects to a Ray cluster during the `with` block. Raises BadInput if the cluster does not answer.
+    """Connects to a Ray cluster during the `with` block.
 
     `address`: the address of the cluster, or 'auto' for the cluster that runs on this machine. None starts a new
-    cluster here.
+    cluster here. Raises BadInput if Ray is not installed, or if the cluster does not answer.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else a cell too large for its node has no end

@@ -56,9 +56,10 @@ def no_queue() -> AbstractContextManager[Iterable[int]]:
 def run_cells(
     cells: Sequence[GridRun], runner: Runner, picture: Path, cancel: threading.Event, turn: Turn = no_queue
 ) -> Generator[Event, None, None]:
-    """Runs the unfinished cells of a grid and yields events. All runs use as many threads as cores are free now.
+    """Runs the unfinished cells of a grid and yields events.
 
-    Setting `cancel`, or closing the generator, also ends the run in progress. `turn`: makes each run wait in a queue.
+    On a CPU no run uses more threads than cores are free now, unless its spec names a number. Setting `cancel`, or
+    closing the generator, also ends the run in progress. `turn`: makes each run wait in a queue.
     """
     threads = runner.free_threads()
     for place, cell in enumerate(cells):
@@ -78,7 +79,8 @@ def run_one(
 ) -> Generator[Event, None, None]:
     """Runs the cell with the index `place` when its turn comes, and yields events. The last event is `Done`.
 
-    If `cancel` is set, the run ends without `Done`. `more`: further arguments of `Runner.run`.
+    If `cancel` is set before the speed-up is known, the run ends without `Done`. `more`: further arguments of
+    `Runner.run`.
     """
     with turn() as waiting:
         for ahead in waiting:

@@ -11,6 +11,7 @@ from support.samples import failed_result
 
 from demo.cli.main import main
 from demo.store.history import History
+from demo.sweep.best_way import Search
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +45,16 @@ def test_a_model_of_ones_own_is_run_again(runner: FakeRunner, tmp_path) -> None:
     for number, spec in enumerate(first):
         History().append(dataclasses.replace(measured(spec), id=str(number)))
     assert main(command) == 0 and runner.runs == first * 2
+
+
+@pytest.mark.parametrize(("options", "then"), [([], "goes on"), (["--model", "{}:make"], "begins anew")])
+def test_a_search_that_ended_early_says_what_another_start_does(
+    options: list[str], then: str, capsys, tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "mine.py").write_text("def make(): ...")
+    monkeypatch.setattr(Search, "left_seconds", 0.0)
+    main(["best", *(option.format(tmp_path / "mine.py") for option in options)])
+    assert f"; the same command {then}." in capsys.readouterr().out
 
 
 def test_a_search_without_an_answer_exits_with_1(runner: FakeRunner, capsys) -> None:

@@ -16,6 +16,7 @@ from demo.core.options import RunSpec
 from demo.core.outputs import Predictions
 from demo.core.progress import Progress
 from demo.core.result import RunResult
+from demo.present import details
 from demo.present.report import Report
 from demo.sweep.run_grid import Timing
 
@@ -75,6 +76,14 @@ def test_a_report_is_the_summary_with_what_stands_behind_it() -> None:
     assert text.startswith(summary(ok_result(predictions=both)))
     parts = ["Picture: ", "eager: a \ufffd[31mred", "compiled: nothing", "timed calls of each", "In your own code:"]
     assert parts == sorted(parts, key=text.index)
+
+
+def test_a_report_has_the_reasons_of_its_details() -> None:
+    report = Report(EVERYTHING)
+    sections = [section for fold in details.tree(report).values() for section in fold]
+    text = " ".join(terminal.in_full(report).split())
+    reasons = [fact.why for section in sections for fact in section.facts if fact.why]
+    assert reasons and all(" ".join(reason.split()) in text for reason in reasons)
 
 
 def test_progress_on_a_terminal_rewrites_one_line(monkeypatch) -> None:
