@@ -159,7 +159,11 @@ TRACE = (
 )
 
 
-COUNTER = re.compile(r"the guard (self\.[\w.]+) == -?\d+ failed")
+TORCHAO = (
+    "Dynamo does not trace layers that torch.ao.quantization made. It traces linear layers that quantize_ of torchao "
+    "made."
+)
+COUNTER = re.compile(r"the guard ([a-zA-Z]\w*\.[\w.]+) == -?\d+ failed")
 COUNTS = 3
 """A number counts up if it failed at least so many guards."""
 
@@ -167,6 +171,12 @@ COUNTS = 3
 def trace_remedy(message: str) -> str:
     """Returns the remedy for a model that dynamo does not trace; '' for an unknown cause."""
     return next((cause.remedy for cause in TRACE if re.search(cause.words, message)), "")
+
+
+def layer_remedy(model: torch.nn.Module) -> str:
+    """Returns the remedy if the model has layers that dynamo does not trace; '' if it has none that are known."""
+    kinds = (type(module).__module__ for module in model.modules())
+    return TORCHAO if any(kind.startswith("torch.ao.nn.quantized") for kind in kinds) else ""
 
 
 def counter_remedy(reasons: Iterable[str]) -> str:

@@ -170,18 +170,22 @@ def _half_format(spec: RunSpec) -> str:
     return ""
 
 
-def nothing_done(caveats: Sequence[Caveat], compilation: Compilation) -> Failure:
+def nothing_done(caveats: Sequence[Caveat], compilation: Compilation, model: torch.nn.Module) -> Failure:
     """Returns the failure of a run in which nothing was compiled, or nothing was computed.
 
     - `caveats`: at least one, each with a key of `NOTHING_DONE`. The message contains one of them.
     - `compilation`: its fallbacks to eager, or else its graph breaks, say why nothing was compiled.
+    - `model`: the eager model, whose layers may be known as those that are not traced.
     """
     breaks = compilation.fallbacks or compilation.graph_breaks
     # What computes nothing has no graph either.
     first = next((caveat for caveat in caveats if caveat.key != "no_graph"), caveats[0])
     what = "compiled" if first.key == "no_graph" else "computed"
-    remedies = (causes.trace_remedy(broken.reason) for broken in breaks)
-    remedy = causes.switched_off() or next(filter(None, remedies), "")  # a forward may have switched it off itself
+    remedies = [causes.trace_remedy(broken.reason) for broken in breaks]
+    if what == "compiled":
+        remedies.append(causes.layer_remedy(model))
+    # A forward may have switched it off itself.
+    remedy = causes.switched_off() or next(filter(None, remedies), "")
     message = f"Nothing was {what}, so there is no speed-up. {first}"
     if what == "compiled" and breaks:
         reasons = [f"{breaks[0].location}: {breaks[0].reason.rstrip('.')}", causes.hidden_errors()]

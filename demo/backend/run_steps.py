@@ -260,7 +260,7 @@ class Run(RunState):
             if grown > MUCH_MEMORY and (each := effects.growth_per_call(variants.eager.call)):
                 self.caveats.append(Caveat("grows", {"size": fmt.size(each)}))
         if nothing := [caveat for caveat in self.caveats if caveat.key in NOTHING_DONE]:
-            self.set_fields(status="failed", failure=failures.nothing_done(nothing, self.compilation()))
+            self.set_fields(status="failed", failure=failures.nothing_done(nothing, self.compilation(), workload.model))
         elif recompiles:
             self.set_fields(status="failed", failure=failures.recompile_failure(recompiles))
 

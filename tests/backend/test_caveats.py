@@ -199,9 +199,10 @@ def test_a_fallback_to_eager_has_its_remedy(monkeypatch) -> None:
         assert fallback("C++ compile error").endswith("TORCHDYNAMO_SUPPRESS_ERRORS=1 made eager calls of this error.")
 
 
-def test_a_counter_that_is_compiled_again_and_again_has_its_remedy() -> None:
-    limit, counted = "Dynamo recompile limit exceeded", [f"self.layer.step == {number}" for number in range(8)]
-    words = "self.layer.step changes from call to call: with torch._dynamo.config.allow_unspec_int_on_nn_module = True"
+@pytest.mark.parametrize("name", ["self.layer.step", "model.step"], ids=["in a method", "in a hook"])
+def test_a_counter_that_is_compiled_again_and_again_has_its_remedy(name: str) -> None:
+    limit, counted = "Dynamo recompile limit exceeded", [f"{name} == {number}" for number in range(8)]
+    words = f"{name} changes from call to call: with torch._dynamo.config.allow_unspec_int_on_nn_module = True"
     assert words in fallback(limit, *counted)
     for reason, guards in ((limit, counted[:2]), (limit, ["x.shape[0] == 3"] * 8), ("a loop", counted)):
         assert "allow_unspec" not in fallback(reason, *guards)

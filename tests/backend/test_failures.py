@@ -190,12 +190,17 @@ NOTHING = Compilation(1.0, "cold", graphs=0)
 def test_a_model_that_dynamo_leaves_to_eager_gets_the_remedy_of_the_cause(place: str) -> None:
     left = GraphBreak("Attempted to wrap RNN, GRU, or LSTM", "mine.py:7 in forward")
     compilation = replace(NOTHING, **{place: (left,)})
-    failure = failures.nothing_done([Caveat("no_graph")], compilation)
+    failure = failures.nothing_done([Caveat("no_graph")], compilation, torch.nn.ReLU())
     assert "allow_rnn = True" in failure.remedy
     assert failure.message.endswith("mine.py:7 in forward: Attempted to wrap RNN, GRU, or LSTM.")
     with torch._dynamo.config.patch(suppress_errors=True):
-        hidden = failures.nothing_done([Caveat("no_graph")], compilation).message
+        hidden = failures.nothing_done([Caveat("no_graph")], compilation, torch.nn.ReLU()).message
     assert hidden.endswith("LSTM; suppress_errors of torch._dynamo made eager calls of this error.")
+
+
+def test_layers_that_torch_ao_quantized_have_their_remedy() -> None:
+    model = torch.nn.Sequential(torch.ao.nn.quantized.dynamic.Linear(2, 2))
+    assert "quantize_ of torchao" in failures.nothing_done([Caveat("no_graph")], NOTHING, model).remedy
 
 
 def test_a_scripted_part_is_named_as_the_reason_why_nothing_is_compiled() -> None:
@@ -209,11 +214,15 @@ def test_a_scripted_part_is_named_as_the_reason_why_nothing_is_compiled() -> Non
 
     log = CompileLog()
     torch.compile(Mixed(), backend="eager")(torch.ones(2))
-    failure = failures.nothing_done([Caveat("no_graph")], replace(NOTHING, graph_breaks=log.graph_breaks))
+    failure = failures.nothing_done(
+        [Caveat("no_graph")], replace(NOTHING, graph_breaks=log.graph_breaks), torch.nn.ReLU()
+    )
     assert failure.remedy == "Build this part without torch.jit: dynamo does not trace TorchScript."
-    assert failures.nothing_done([Caveat("no_graph")], NOTHING).remedy == ""
+    assert failures.nothing_done([Caveat("no_graph")], NOTHING, torch.nn.ReLU()).remedy == ""
     with torch.compiler.set_stance("force_eager"):  # as a forward may do
-        assert failures.nothing_done([Caveat("no_graph")], NOTHING).remedy.startswith("torch.compiler.set_stance(")
+        assert failures.nothing_done([Caveat("no_graph")], NOTHING, torch.nn.ReLU()).remedy.startswith(
+            "torch.compiler.set_stance("
+        )
 
 
 @pytest.mark.parametrize(("asked", "batch_size", "helps"), [(4e12, 1, False), (4e12, 256, True), (40e9, 1, True)])
