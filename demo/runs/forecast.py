@@ -9,8 +9,8 @@
    equal. On a GPU, or if the compiler was not measured, start and compile together are taken for 30 s.
 
 The timing has a fixed duration. All other parts take longer while other programs use the cores (`cores.crowd`): a run
-on a CPU waits for cores, and may have to compile for fewer threads. Not covered: the download of weights, and a compile
-cache that was emptied after the last run.
+on a CPU waits for cores, and may have to compile for fewer threads. Earlier runs that were all disturbed themselves
+already took that long. Not covered: the download of weights, and a compile cache that was emptied after the last run.
 """
 
 import dataclasses
@@ -128,10 +128,11 @@ def forecast_run(
         threads = _fewer_threads(spec, crowd)
         kept = not threads or any(threads / 2 <= (run.threads or 0) <= threads for run in alike)  # `threads_on`
         likely_spec = spec if kept else dataclasses.replace(spec, cache="empty")
-        return _parts_of(likely_spec, same).forecast(spec, crowd, len(same))
+        return _parts_of(likely_spec, same).forecast(spec, _not_counted(crowd, same), len(same))
     model = _quiet(run for run in earlier if run.speedup and _same_code(run.spec, spec))
     if model:
-        return _parts_of(dataclasses.replace(spec, cache="empty"), model).forecast(spec, crowd, len(model), same=False)
+        parts, crowd = _parts_of(dataclasses.replace(spec, cache="empty"), model), _not_counted(crowd, model)
+        return parts.forecast(spec, crowd, len(model), same=False)
     if checkpoint is None or not checkpoint.parameters or spec.device == "auto":  # 'auto': the machine is not known yet
         return None
     calls = _seconds_of_calls(spec, checkpoint)
@@ -163,7 +164,16 @@ def _quiet(runs: Iterable[RunResult]) -> list[RunResult]:
     The newest runs are the first `AVERAGED_RUNS`.
     """
     newest = list(islice(runs, AVERAGED_RUNS))
-    return [run for run in newest if (run.others_share or 0.0) < cores.BUSY_CPU] or newest
+    return [run for run in newest if not _is_disturbed(run)] or newest
+
+
+def _is_disturbed(run: RunResult) -> bool:
+    return (run.others_share or 0.0) >= cores.BUSY_CPU
+
+
+def _not_counted(crowd: Crowd, runs: list[RunResult]) -> Crowd:
+    """Returns `crowd` without its factor if `runs`, of `_quiet`, were disturbed: their times include other programs."""
+    return dataclasses.replace(crowd, factor=1.0) if any(map(_is_disturbed, runs)) else crowd
 
 
 def _same_code(one: RunSpec, other: RunSpec) -> bool:

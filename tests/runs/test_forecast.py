@@ -92,7 +92,8 @@ def test_a_forecast_ignores_disturbed_runs_beside_a_quiet_run() -> None:
     disturbed = dataclasses.replace(FIRST_RUN, elapsed_seconds=400.0, machine_states=busy)
     quiet, both = (forecast_run(CPU_SPEC, None, runs) for runs in ([FIRST_RUN], [disturbed, FIRST_RUN, disturbed]))
     assert quiet == both
-    assert forecast_run(CPU_SPEC, None, [disturbed]).seconds > quiet.seconds
+    alone, beside = (forecast_run(CPU_SPEC, None, [disturbed], crowd=crowd) for crowd in (Crowd(), Crowd(3.0)))
+    assert alone == beside and alone.seconds > quiet.seconds, "the other programs are counted once"
 
 
 def test_a_slow_compiler_makes_a_guess_longer() -> None:

@@ -181,7 +181,7 @@ def picture_note(checkpoint: str | None, image: FileDescription | None) -> tuple
     if entry is None:
         return hidden, hidden
     beyond = catalog.is_beyond(entry.id, _checksum(file))
-    note = f"{entry.id} knows drawn shapes only: on this picture its predictions would mean nothing."
+    note = f"{entry.id} knows drawn shapes only: on this picture its predictions may mean nothing."
     other = catalog.find(BY_NAME[entry.task].published)
     words = f"Use {naming.short(other.id)}, for photographs ({weights_source(other)})" if other is not None else ""
     return gr.update(value=escape_markdown(note), visible=beyond), gr.update(value=words, visible=beyond)

@@ -97,6 +97,7 @@ def test_a_broken_history_leaves_the_rough_forecast(tmp_path) -> None:
 def test_a_photograph_for_a_model_of_drawn_shapes_has_a_note(checkpoint: str, visible: bool) -> None:
     note, button = form.picture_note(checkpoint, {"path": form.servable(LION)})
     assert note["visible"] is button["visible"] is visible
+    assert not visible or "may mean nothing" in note["value"], "a picture of one's own may show a drawn shape"
 
 
 @pytest.mark.parametrize("checkpoint", ["shapes-vit", "someone/model"])
