@@ -83,9 +83,10 @@ class Answer:
     def whole_work(self, calls: int) -> dict[str, WholeWork]:
         """Returns the time of a process with `calls` calls, by its compile cache: 'cold' (empty), 'warm' (filled).
 
-        Each entry has `eager_seconds`, `compiled`, `saved` and `speedup`, with 95 % intervals. Returns {} if the run
-        has no speed-up, or one that must not be used. For a text model, `calls` counts tokens. Raises BadInput for
-        `calls` below 1 or above 100 million.
+        'partly' (some of the model's code) may stand in place of 'cold'. Each entry has `eager_seconds`, `compiled`,
+        `saved` and `speedup`, the last three with 95 % intervals. Returns {} if the run has no speed-up, or one that
+        must not be used. For a text model, `calls` counts tokens. Raises BadInput for `calls` below 1 or above 100
+        million.
         """
         CALLS.check(calls)
         return self.result.whole_work(calls)
@@ -130,7 +131,7 @@ class BestAnswer:
 def measure(
     model: object, inputs: object = None, *, task: str | None = None, image: str | Path | None = None, **options: object
 ) -> Answer:
-    """Times a model, eager and compiled, in a new process. Stores the result and returns it.
+    """Times a model, eager and compiled, in a new process, or in several with `repeats`. Stores and returns the result.
 
     - `model`: a `torch.nn.Module`, or a text: "my_model.py:build", "package.module:build", or a checkpoint's id.
     - `inputs`: for a module: a tensor, a tuple of arguments, or a dict of arguments by name.
@@ -166,7 +167,8 @@ def best(
     """Searches for the best way to run a model, from eager to an AOTInductor package, for `minutes` at most.
 
     `other_formats`: whether to try 16-bit number formats, too. `options`: those of `worth-compiling best`. The other
-    arguments are as in `measure`. Raises BadInput as `measure` does.
+    arguments are as in `measure`. Raises BadInput as `measure` does, HistoryError if the stored results cannot be read,
+    and OSError or WorkerDied if no process can start.
     """
     with _name(model, inputs) as name:
         spec = _spec(name, task, SEARCH_OPTIONS, options)

@@ -18,7 +18,7 @@ WORDS = {
     "fewer threads.",
     "random_weights": "Random weights: latency stands, but predictions would mean nothing and are not shown.",
     "busy_cores": "Cores that others keep busy: {busy} of {cores}. Threads used for the timing: {threads}.",
-    "timed_again": "Another program took a core while it was timed. Timed again with fewer threads: {threads}.",
+    "timed_again": "Another program took a core. The run compiled again, for fewer threads, and used them: {threads}.",
     "no_graph": "torch.compile captured no graph at all: “compiled” ran as eager.",
     "breaks": "Graph breaks, at which Python runs: {breaks}. Graphs: {graphs}.",
     "cudagraphs": "CUDA graphs, which mode {mode} asks for, were {used}.",

@@ -22,9 +22,9 @@ _log = logging.getLogger(__name__)
 def with_earlier_costs(result: RunResult, history: History) -> RunResult:
     """Adds to a result how long the first calls of stored runs with the same settings took.
 
-    - `first_calls` gets the seconds, in two lists: with an empty and with a filled compile cache.
     - If no first call with an empty cache was timed, `compilation` gets the newest stored one. The same holds for a
       filled cache.
+    - `first_calls` gets the seconds of the others, by state of the compile cache: 'cold' (empty), 'warm' (filled).
     - A result of a user's own model stays as it is, because the model's file may have changed.
     - Raises HistoryError if the history cannot be read.
     """
@@ -47,8 +47,11 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
 def with_earlier_runs(result: RunResult, earlier: tuple[ProcessResult, ...], history: History | None) -> RunResult:
     """Adds to the result the earlier processes whose speed-ups it pools with its own, and how much processes differ.
 
-    `earlier`: the earlier processes of the same run, whether or not they were stored. `history`: where earlier runs are
-    looked up; None if this program stores no results.
+    - `earlier`: the earlier processes of the same run, whether or not they were stored. If some are not pooled, a
+      caveat counts them.
+    - `history`: where earlier runs are looked up; None if this program stores no results. If it cannot be read, only
+      `earlier` counts.
+    - A result without a speed-up stays as it is.
     """
     if result.speedup is None:
         return result

@@ -31,7 +31,7 @@ NEEDED = """
     MALLOC_CONF
     WORTH_COMPILING_PIXELS WORTH_COMPILING_BATCH WORTH_COMPILING_PARAMETERS WORTH_COMPILING_HUB_IDS
 """.split()
-"""The variables that Python, torch, compilers, the Hub's library and this program read.
+"""Variables that Python, torch, compilers, the Hub's library and this program read, and that visitors may see.
 
 Patterns such as TORCH* would leak secrets: torch writes the values of all names with TORCH or TRITON into its compile
 cache, which later visitors' runs share.

@@ -1,7 +1,7 @@
 """Forecasts how long a run or a sweep will take, and whether a run will not fit in memory.
 
 1. With earlier runs of the same settings on this machine, the forecast adds the times of their parts, such as loading.
-   The time of the first call comes from those runs that found the compile cache as it is now, empty or filled.
+   The time of the first call comes from those runs that found the compile cache as this run will, empty or filled.
 2. With earlier runs of the same model only, it adds the times of their parts, with a first call from an empty compile
    cache.
 3. Otherwise it is a guess: the calls, from the model's size, and on a CPU the start and the compile, from the speed of
@@ -30,7 +30,7 @@ from ..core.result import RunResult
 
 ALONE = Crowd()
 AVERAGED_RUNS = 5
-"""How many of the latest runs with the same settings count: older runs may be of a slower torch."""
+"""How many of the latest runs with the same settings (or model) count: older runs may be of a slower torch."""
 SECONDS_WITHOUT_CALLS, GUESSED_CALLS = 30.0, 30
 """Guessed seconds for start and compile on a GPU, or if the compiler was not measured, and guessed number of calls.
 
@@ -177,7 +177,10 @@ def _not_counted(crowd: Crowd, runs: list[RunResult]) -> Crowd:
 
 
 def _same_code(one: RunSpec, other: RunSpec) -> bool:
-    """Returns whether both specs compile the same model in the same way. Sizes such as the batch size may differ."""
+    """Returns whether both specs compile the same model in the same way, and time it by the same protocol.
+
+    Number format, sizes, attention, memory format, `fullgraph` and `dynamic` may differ.
+    """
     names = ("checkpoint", "task", "mode", "scope", "compiler", "freezing", "graph_break", "protocol")
     return all(getattr(one, name) == getattr(other, name) for name in names)
 

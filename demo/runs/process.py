@@ -46,7 +46,7 @@ LAST_ERROR = re.compile(r"^[\w.]*(?:Error|Exception)\b:?.*(?:\n.+){0,2}", re.MUL
 
 
 class WorkerDied(RuntimeError):
-    """Raised if a process ends or hangs without a result. The message says why, without a full stop."""
+    """Raised if a worker sends no further event, or does not get ready. The message says why, without a full stop."""
 
 
 def _last_error(words: str) -> str:
@@ -147,9 +147,12 @@ class Worker:
     def __init__(self, module: str) -> None:
         """Starts the process. Raises OSError."""
         self.machine: HostInfo | None = None
-        """The machine as the process reports it once it has imported its libraries, and again when it is ready."""
+        """The machine as the process reports it once it has imported its libraries, and again when it is ready.
+
+        None before."""
         self.unreadable = False
-        """Whether a message was too long or no valid event. A half-sent one does not count: the process has died."""
+        """Whether a message was too long, no valid event, or the result of another run. A half-sent one does not count:
+        the process has died."""
         self.ready = threading.Event()
         """Set when the process can take a job, after the instruction probe of a new compile cache, or has ended."""
         self._events: queue.SimpleQueue[WorkerEvent | None] = queue.SimpleQueue()
@@ -198,8 +201,8 @@ class Worker:
     def machine_when_ready(self, on_probe: Callable[[], None] = lambda: None) -> HostInfo:
         """Waits until the process can receive a job, at most `READY_SECONDS`. Returns its report of the machine.
 
-        Calls `on_probe` once if the process first runs inductor's instruction probe, which takes seconds. Raises
-        WorkerDied if no report came.
+        Calls `on_probe` once if the process first runs inductor's instruction probe, which takes seconds. If the
+        process reported but did not get ready in time, the report is returned. Raises WorkerDied if none came.
         """
         end, probe_reported = time.monotonic() + READY_SECONDS, False
         while not self.ready.wait(POLL_SECONDS) and time.monotonic() < end:

@@ -1,7 +1,7 @@
-"""Starts, watches and cancels workers: a new process for each run. A failed run has a result, too.
+"""Starts, watches and cancels workers: a new process for each run and each repeat. A failed run has a result, too.
 
 A spare worker has already imported torch and transformers and waits for a job, so that a click does not wait for
-imports. Spare workers are started after a run, because their imports would disturb it.
+imports. Spare workers are started between runs, because their imports would disturb a run.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ class Runner:
     """Runs specs one after another, each repeat in its own process. Stores each result, unless `history` is None."""
 
     def __init__(self, history: History | None, spare: bool = False, worker_module: str = WORKER_MODULE) -> None:
-        """Stores results of runs that an earlier app left unfinished. With `spare`, a worker is always kept ready.
+        """Stores results of runs that an earlier app left unfinished. With `spare`, keeps a worker ready between runs.
 
         `worker_module`: the Python module that a worker process runs.
         """
@@ -101,10 +101,11 @@ class Runner:
         runs_after: int = 0,
         threads: int | None = None,
     ) -> Generator[Progress | RunResult, None, None]:
-        """Yields Progress at least every 0.2 s and, last, the RunResult, which is stored by then.
+        """Yields Progress every few tenths of a second and, last, the RunResult, which is stored by then.
 
         - `input_file`: the picture; None for a model that needs none.
-        - `cancel`: once set, the run ends as 'cancelled'. Closing the generator has the same effect.
+        - `cancel`: once set, the run ends as 'cancelled', or with its provisional result if it has one. Closing the
+          generator has the same effect.
         - `earlier`: processes that already count towards `spec.repeats`. At least one more process runs.
         - `runs_after`: how many runs the caller will start next. Spare workers are started for them.
         - `threads`: torch's threads on a CPU if the spec names no number; fewer if other programs use cores. If None,
@@ -113,7 +114,7 @@ class Runner:
 
         Stores the result of each process, and yields the result of the last process. No further process starts after
         `timeout_seconds`, or after a process whose result cannot be pooled, such as a failed one. Raises BadInput if
-        the first process refuses the spec.
+        the first process refuses the spec. If a later one refuses it, the result has a note that says so.
         """
         with self._one_at_a_time:
             repeats = Repeats(spec.repeats, earlier, runs_after, threads)
@@ -267,7 +268,9 @@ class Runner:
         return min(machine.threads, free)
 
     def close(self) -> None:
-        """Ends the spare workers. A run on another thread ends as 'interrupted', within `CLOSING_SECONDS`.
+        """Ends the spare workers. A run on another thread ends as 'interrupted', or with its provisional result.
+
+        Waits for that run, `CLOSING_SECONDS` at most.
 
         A run on the calling thread ends when its generator is closed.
         """

@@ -1,4 +1,4 @@
-"""Opens the SQLite file of results. Renames a file that cannot be used.
+"""Opens the SQLite file of results. Renames a file that is damaged or of an older version.
 
 Several processes may use the file at once, and a stored result survives a crash, a kill or a loss of power. Not
 covered: network file systems without reliable locks, and damage inside a stored value.
@@ -45,7 +45,7 @@ SQLITE_ERROR is also its code for damage in the header ("unsupported file format
 
 
 class HistoryError(Exception):
-    """Raised if the file of results cannot be read or written. The message tells the user what to do."""
+    """Raised if the file of results, or a result in it, cannot be read or written. The message is for the user."""
 
 
 class SetAside(HistoryError):

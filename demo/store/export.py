@@ -107,7 +107,9 @@ def row(result: RunResult) -> dict[str, object]:
 
 
 def write(results: Iterable[RunResult], format: str, file: BinaryIO) -> None:
-    """Writes results to an open file in one of `FORMATS`. Only one result at a time is held in memory."""
+    """Writes results to an open file in one of `FORMATS`. Only one result at a time is held in memory.
+
+    For CSV and Parquet all rows are held, too."""
     if format == "json":
         for text in json_lines(results):
             file.write(text.encode("utf-8", "backslashreplace"))

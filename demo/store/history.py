@@ -84,7 +84,7 @@ class History:
     def overwrite(self, result: RunResult) -> None:
         """Replaces the stored result that has the id of `result`. Does nothing if no result has this id.
 
-        Raises HistoryError if the file cannot be written.
+        Its columns for searches and reruns stay as they were. Raises HistoryError if the file cannot be written.
         """
         with self._database("stored") as database:
             text = _escape_surrogates(dumps(result))
@@ -179,7 +179,7 @@ class History:
         """Returns the costs of first calls in stored runs that compiled like `like`, by the state of the compile cache.
 
         - The keys are 'cold' (empty cache) and 'warm' (filled cache), and the costs are newest first. A key is missing
-          if no run measured its cost.
+          if none of the newest 20 runs of the model measured its cost.
         - The runs have the settings, threads, versions and device of `like`; timing options may differ. The run `like`
           itself is left out.
         - Runs whose cores other programs took are used only for a key for which there is no other run.

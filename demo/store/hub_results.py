@@ -1,7 +1,7 @@
 """Reads the newest results of a dataset on the Hugging Face Hub, such as those that other machines pushed there.
 
-Nothing is stored here: the results stay in memory, at most `MAX_RESULTS`. Not covered: the rows of the dataset, which
-hold fewer figures than the results.
+The results stay in memory, at most `MAX_RESULTS`, and do not get into the history. The Hub's library keeps their files
+in its cache. Not covered: the rows of the dataset, which hold fewer figures than the results.
 """
 
 import json
@@ -43,7 +43,7 @@ class HubResults:
     def __init__(self, dataset: str) -> None:
         self.dataset = dataset
         self._results: dict[tuple[str, str], RunResult | None] = {}
-        """By path and hash of the file, newest first; None for a file that holds no result."""
+        """By path and hash of the file, in the order of their arrival; None for a file that holds no result."""
         self._files: list[tuple[str, str]] = []
         self._asked_at: float | None = None
         self._reading = threading.Lock()
@@ -89,7 +89,10 @@ class HubResults:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _list_files(self) -> list[tuple[str, str]]:
-        """Returns path and hash of the newest results' files, newest first."""
+        """Returns path and hash of the files of the newest days' results, newest day first.
+
+        Within a day the order is that of the ids, because a file's name has no time.
+        """
         from huggingface_hub import HfApi
         from huggingface_hub.hf_api import RepoFile
 
@@ -103,7 +106,7 @@ class HubResults:
         return files[:MAX_RESULTS]
 
     def _entries(self, hub: "HfApi", folder: str) -> "list[RepoFile | RepoFolder]":
-        """Returns what lies in a folder of the dataset. Names begin with the date: the newest is first."""
+        """Returns what lies in a folder of the dataset, in descending order of its names: the newest day is first."""
         entries = hub.list_repo_tree(self.dataset, folder, repo_type="dataset")
         return sorted(entries, key=lambda entry: entry.path, reverse=True)
 

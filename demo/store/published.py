@@ -126,7 +126,7 @@ _ROW = TypeAdapter(PublishedRow)
 
 
 def read_row(cells: Mapping[str, str]) -> PublishedRow:
-    """Returns the row of one line of a CSV file. Raises ValueError or KeyError if the line is wrong.
+    """Returns the row of one line of a CSV file. Raises an error, such as ValueError or KeyError, for a wrong line.
 
     `cells`: the texts of the line by column.
     """

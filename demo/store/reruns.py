@@ -23,7 +23,7 @@ MIN_FREEDOM = 5
 """With fewer degrees of freedom, stored runs do not tell how far speed-ups vary: a few runs may agree by chance. Three
 runs with the same settings have two degrees of freedom."""
 VERSIONS = ("transformers", "threads", "driver", "triton", "python")
-"""The fields of `HostInfo` that may change the speed. `versions` returns their values in this order."""
+"""The fields of `Environment` that may change the speed. `versions` returns their values in this order."""
 MOST_PROCESSES = 30
 """Over how many processes a speed-up is pooled at most: the new run's and the newest earlier ones."""
 

@@ -1,4 +1,4 @@
-"""The task of a user's own model, given as 'FILE.py:FUNCTION' on the command line. It has no predictions."""
+"""The task of a user's own model, on the command line and in Python. It has no predictions."""
 
 from ..core.outputs import Predictions
 from .task import Settings, Task

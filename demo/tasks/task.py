@@ -39,7 +39,8 @@ class Task(Generic[P]):
     """{name of a share that `agreement` returns: (text, smallest share to mention)}. A text: '{share} of the boxes
     match'."""
     fault: Callable[[P, P], str] = lambda eager, compiled: ""
-    """Returns why rounding in float32 cannot explain a difference of the predictions, as a sentence; '' if it can."""
+    """Returns why rounding in float32 cannot explain a difference of the predictions, as a sentence; '' if it can, or
+    without a difference."""
     tie: Callable[[P, P], str] = lambda reference, other: ""
     """Returns a sentence if rounding alone decided between two predictions that differ; '' if not, or if that is not
     known."""
