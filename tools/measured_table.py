@@ -106,7 +106,7 @@ def _row(result: RunResult, commit: str) -> PublishedRow | None:
         commit=commit,
         date=result.started_at[:10],
         speedup_basis=speedup.basis if speedup else "",
-        repeats=len(result.earlier) + 1,
+        repeats=speedup.processes if speedup else len(result.earlier) + 1,
         threads=machine.threads if spec.device == "cpu" else None,
         first_call_seconds=first_calls.get("cold"),
         kept_first_call_seconds=first_calls.get("warm"),

@@ -67,13 +67,15 @@ def _read_table(file: Path) -> tuple[Checkpoint, ...]:
 
 
 QUERIES = ("a lion", "a tree")
-"""Text queries that the page, its links and sweep presets use by default. Command line and API have no default."""
+"""Text queries that the page, its links and sweep presets use by default. Command line and APIs have no default."""
 TEXT_MISSING = (
     "{checkpoint} finds what it is told to look for. "
     f"Give it one or more text queries, such as: {', '.join(QUERIES)}."
 )
 PROMPT = "The picture shows"
-"""Default prompt of the page, its links, sweep presets, and commands that run one model. The API has no default."""
+"""Default prompt of the page, its links, sweep presets, Python API, and commands that run one model.
+
+The HTTP API has no default."""
 DEFAULT = "shapes-vit"
 OWN_MODEL_ELSEWHERE = f"{{given}} runs on the command line only, and by itself: {PROGRAM} run --model FILE.py:FUNCTION."
 

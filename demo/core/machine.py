@@ -76,7 +76,7 @@ class HostInfo(Machine):
     """Folder from which a worker process imports torch."""
     gpu_memory_bytes: int | None = None
     compile_problem: str | None = None
-    """Why C++ code cannot be compiled here, and what to do, in sentences; None if no problem is known."""
+    """Why torch.compile can build no code here, and what to do, in sentences; None if no problem is known."""
     threads: int | None = None
     """Threads that torch uses by default."""
     probe_seconds: float | None = None

@@ -92,7 +92,7 @@ class Measurement:
     device_seconds: tuple[float, ...] | None
     """Seconds of GPU work in each of 3 to 20 further calls, by CUDA events; None on a CPU."""
     warmup_seconds: tuple[float, ...]
-    """Wall times of the calls before the timing. The first call of a compiled model compiles it."""
+    """Wall times of the calls before the timing. The first one of a compiled model includes the compile."""
     calls_per_block: PositiveInt
     """Number of timed calls of this model in one block: its two turns in the block, added."""
     peak_memory_bytes: int | None = None

@@ -32,8 +32,8 @@ EQUIVALENCE = 1.645 / 1.96
 """Factor that turns the width of a 95 % interval into that of a 90 % interval. Schuirmann's equivalence test (1987) at
 level 5 % uses a 90 % interval."""
 TAKEN_FACTOR = 1.75
-"""Factor by which a ratio of two times may be wrong if other programs used cores meanwhile. The largest factor that
-`benchmarks/taken_cores.py` found is 1.68."""
+"""Factor by which a ratio of two times may be wrong if other programs used cores meanwhile. The largest factor in
+`benchmarks/results/taken_cores.md` is 1.65."""
 
 
 @dataclass(frozen=True)
@@ -311,8 +311,8 @@ class Measured(Interval):
 
         - Noise floors are independent errors, so their squares add.
         - If other programs took cores during both measurements, the interval is widened by `TAKEN_FACTOR` once, not
-          twice. In `benchmarks/taken_cores.py` a ratio measured while others took cores was 0.60 to 1.01 times the
-          true ratio. So the quotient of two such ratios is wrong by a factor of at most 1.01 / 0.60 = 1.68.
+          twice. In `benchmarks/results/taken_cores.md` a ratio was 0.61 to 0.65 times the true ratio while others took
+          cores, and else 0.98 to 1.01 times. So the quotient of two ratios is wrong by at most 1.01 / 0.61 = 1.66.
         """
         both = quotient(self, other)
         floor = math.expm1(math.hypot(math.log1p(self.floor), math.log1p(other.floor)))

@@ -34,7 +34,7 @@ AVERAGED_RUNS = 5
 SECONDS_WITHOUT_CALLS, GUESSED_CALLS = 30.0, 30
 """Guessed seconds for start and compile on a GPU, or if the compiler was not measured, and guessed number of calls.
 
-Runs on two cores took 20 s to 5 min."""
+For comparison: first runs on two quiet cores took 16 to 71 s (`benchmarks/results/estimates.md`)."""
 START_UNITS, TIMING_SECONDS = 6.0, 4.0
 """Guessed times in a run besides its first call.
 
@@ -58,7 +58,8 @@ The entries of `COMPILE_UNITS` come from the column "whole model" of `benchmarks
 inductor's instruction probe. Only shapes-gemma is not in this table: 17 is the geometric mean of 11.5 and 25, which
 were measured on two machines."""
 OPERATIONS_A_SECOND = {"cpu": 50e9, "cuda": 3e12}
-"""Guessed rates in float32, by device. Four models of the Transformers guide reached 17e9 to 170e9 on two cores."""
+"""Guessed rates in float32, by device. On two cores, four models of the Transformers guide reached 120e9 to 200e9 in
+`benchmarks/results/ways.md`, and 17e9 to 170e9 in runs whose table was not kept."""
 FLOAT64_CALLS, FLOAT64_OPERATIONS_A_SECOND = 6, 0.25e12
 """How many calls in float64 the forecast assumes for a 16-bit format on a GPU, and the peak rate of a T4 in float64.
 

@@ -8,6 +8,7 @@ import pytest
 from support.samples import ENVIRONMENT, failed_result, measurement, ok_result
 
 from demo.core.comparison import ProcessFigure, ProcessResult, Spread
+from demo.core.machine import HostSample
 from demo.core.measurement import Compilation, CompileCost
 from demo.core.options import RunSpec
 from demo.core.outputs import Parity
@@ -24,11 +25,19 @@ def spec(device: str = "cuda", **changes: object) -> RunSpec:
     return RunSpec("google/vit-base-patch16-224", "image-classification", device=device, **changes)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("repeats", [(), (1.9, 2.1)])
-def test_a_measured_row_reads_back_as_written(repeats: tuple, tmp_path) -> None:
+TAKEN = (HostSample(0.1, 0.5, free_cores=1.0),)
+
+
+@pytest.mark.parametrize(
+    ("repeats", "states", "processes"),
+    [((), (), 1), ((1.9, 2.1), (), 3), ((1.9, 2.1), TAKEN, 2)],
+    ids=["one", "three", "own process set aside"],
+)
+def test_a_measured_row_reads_back_as_written(repeats: tuple, states: tuple, processes: int, tmp_path) -> None:
     figures = [ProcessFigure(0.001 * ratio, 0.001, Interval(ratio, ratio - 0.01, ratio + 0.01)) for ratio in repeats]
     before = tuple(ProcessResult(str(figure.within.ratio), {"call": figure}) for figure in figures)
-    result = ok_result(spec=spec(batch_size=4, device="cpu"), earlier=before, spread=Spread("assumed", 0.5))
+    spread, on_cpu = Spread("assumed", 0.5), spec(batch_size=4, device="cpu")
+    result = ok_result(spec=on_cpu, earlier=before, spread=spread, machine_states=states)
     assert add_measured([result], tmp_path / "a.csv", commit="abc") == []
     (row,) = read_measured(tmp_path / "a.csv")
     assert row.measured and result.speedup is not None
@@ -38,7 +47,7 @@ def test_a_measured_row_reads_back_as_written(repeats: tuple, tmp_path) -> None:
     assert (row.speedup_low, row.speedup_high) == pytest.approx((result.speedup.low, result.speedup.high), abs=1e-4)
     assert (row.torch, row.transformers, row.date) == ("2.13.0", "5.23.0", "2026-11-21")
     basis = "repeats" if repeats else "assumed"
-    assert (row.speedup_basis, row.repeats, row.threads) == (basis, 1 + len(repeats), 2)
+    assert (row.speedup_basis, row.repeats, row.threads) == (basis, processes, 2)
 
 
 @pytest.mark.parametrize(
