@@ -9,7 +9,7 @@
 - All is done in one process, because the times of two processes differ by more. On the machine of the results, a median
   changed by up to a fifth with the place of the weights in memory.
 
-Models: the bundled checkpoints, and three larger ones with random weights. Aim: a ratio of 0.98 to 1.02, as
+Models: the bundled vision checkpoints, and three larger ones with random weights. Aim: a ratio of 0.98 to 1.02, as
 the median of 9 rounds.
 """
 

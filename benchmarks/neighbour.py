@@ -1,4 +1,4 @@
-"""Processes that each keep a core busy, and end with the process that started them."""
+"""Processes that each keep a core busy, by default half of the time, and end with the process that started them."""
 
 import contextlib
 import subprocess

@@ -1,7 +1,7 @@
 """Measures how long the timing takes besides the timed calls: samples of the machine, messages, statistics, the clock.
 
 Reported is the share of the timing's wall time that lies outside of timed calls, in whole runs of the bundled
-checkpoints. Aim: less than 5 %.
+vision checkpoints. Aim: less than 5 %.
 """
 
 import sys

@@ -5,9 +5,9 @@
 The command writes three files:
 
 - benchmarks/results/gpu_evidence.md, a short table for readers.
-- The GPU's table in assets/measured/. It has the columns of the tables in the Transformers guide on torch.compile. It
-  gets a row for each setting of a vision model with which a run has a valid speed-up or ran out of memory. Any other
-  run that failed has no row.
+- The GPU's table in assets/measured/. Its first columns are those of the tables in the Transformers guide on
+  torch.compile. It gets a row for each setting of a vision model with which a run has a valid speed-up or ran out of
+  memory. Any other run that failed has no row.
 - All raw times, beside that table.
 """
 
@@ -86,7 +86,7 @@ def result_of(record: dict[str, Any]) -> RunResult:
 
 
 def row(record: dict[str, Any]) -> dict[str, Any]:
-    """Returns the line of cells.csv for a record (one run): the columns of an export, then the profiler's figures."""
+    """Returns the line of cells.csv for a record (one run): step, columns of an export, profiler's figures."""
     result = result_of(record)
     line = {"step": record["step"], **export.row(result)}
     for name, side in (("eager", result.eager), ("compiled", result.compiled)):

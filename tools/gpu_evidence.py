@@ -4,7 +4,7 @@
     python3 -m tools.gpu_evidence FOLDER --quick     the same on this CPU with the bundled checkpoints, in a few minutes
 
 Needs torch 2.11 and transformers 5.17 (with torchvision) or newer, pandas, pillow, pydantic and scipy, and no network.
-Weights are random: latency does not depend on their values. The steps, the most valuable first:
+Weights are random: latency mostly does not depend on their values. The steps, the most valuable first:
 
     machine      facts of the machine: device, driver, versions, and the rates of a roofline
     table        the 12 checkpoints of the Transformers guide on torch.compile, at batch 1 (with profiles), 16 and 4,
@@ -18,11 +18,12 @@ Weights are random: latency does not depend on their values. The steps, the most
 
 One run is called a cell. A group is the cells of one checkpoint at one batch size, in all modes: one process measures
 them with the same eager calls (`tools.gpu_cells`). The groups run in waves. A wave has as many groups as there are
-cores. They first compile in parallel, the longest compiles first, and are then timed one after another. So the cost of
-compiling is not measured. If a group runs out of memory while others wait, it is run once more, alone.
+cores; of text and autotuning, one group, which is one cell. The groups first compile in parallel, the longest compiles
+first, and are then timed one after another. So the cost of compiling is not measured. If a group runs out of memory
+while others wait, it is run once more, alone.
 
 The script ends by itself 8.5 minutes after its first line, or at SIGTERM, after writing its tables. A kill loses only
-the group in progress: the processes end with the script, and the next start continues.
+the groups of the wave that are not timed yet: the processes end with the script, and the next start continues.
 
 FOLDER holds:
 
@@ -121,7 +122,7 @@ class TimeUp(BaseException):
 
 
 def steps(quick: bool, checkpoints: Sequence[str]) -> dict[str, list[Group]]:
-    """Returns, for each step except 'machine', the groups of runs that it measures; [] for 'tests'.
+    """Returns, for each step except 'machine', the groups of runs that it measures; [] for a step without groups.
 
     `quick`: whether to measure on the CPU, with fewer runs.
     """
@@ -247,7 +248,7 @@ def run_tests(book: Book, noise: Path) -> None:
 
 
 def call_tests(recorded: set[str], parent: int) -> None:
-    """Calls each function of tests/gpu that is not in `recorded`, and prints a line of JSON for it.
+    """Calls each function of tests/gpu that is not in `recorded`, if there is a GPU, and prints a line of JSON for it.
 
     The functions are loaded by the path of their file, because an installed package may also have the name `tests`.
     `parent`: the id of the process with which this one ends.

@@ -24,7 +24,7 @@ CALL_SECONDS = {1: 550.0, 2: 240.0}
 """Seconds that each of the two calls of the script may take. Both fit into a quarter of an hour, even if the machine
 needs two minutes to start."""
 LEAST_SECONDS = 20.0
-"""A step begins only if its call of the script has at least this much time left."""
+"""A step begins only if its call of the script has at least this much time left, besides `END_SECONDS`."""
 END_SECONDS = 15.0
 """How long a stopped step may write its tables before it is killed."""
 BEIT = "microsoft/beit-base-patch16-224-pt22k-ft22k"

@@ -1,10 +1,11 @@
-"""Finds out why an AOTInductor package crashes when it is loaded: builds a program with various flags, in two minutes.
+"""Finds out why an AOTInductor package crashes when it is loaded: builds packages with various flags.
 
     python3 -m tools.gpu_package_crash
 
-Each printed line has an exit code, and how far the process came. A negative code is a signal: -4 SIGILL (an instruction
-that this processor lacks), -6 SIGABRT, -11 SIGSEGV. The first lines call `std::regex`, in which the package crashed,
-without any package. On a CPU only these lines, and a package for the CPU, are run. Needs g++.
+After two lines on the machine, each line has an exit code, and how far the process came. A negative code is a signal:
+-4 SIGILL (an instruction that this processor lacks), -6 SIGABRT, -11 SIGSEGV. The first such lines call `std::regex`,
+in which the package crashed, without any package. On a CPU only these lines, and a package for the CPU, are run. Needs
+g++.
 """
 
 import os

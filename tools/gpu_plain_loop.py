@@ -3,7 +3,7 @@
     python3 -m tools.gpu_plain_loop vit
     python3 -m tools.gpu_plain_loop resnet --tf32
 
-Each printed line has three times of a call:
+A line for each way to run the model has three times of a call:
 
 - Each call waits for its result: the median, and the 5th to the 95th percentile.
 - Calls back to back: the mean, and how much of it the CPU needs to launch the kernels.

@@ -60,7 +60,7 @@ def _life(group: Group, image: Path, noise: Path, up: int, down: int) -> None:
             data = data[os.write(up, data) :]
 
     try:
-        Image.MAX_IMAGE_PIXELS = None  # images.read holds its own, stricter limit
+        Image.MAX_IMAGE_PIXELS = None  # demo.core.images has its own, stricter limit
         threads = torch._inductor.config.compile_threads
         torch._inductor.config.compile_threads = 1  # the groups share the cores already
         modes = None if group.alone else Modes(group, image)

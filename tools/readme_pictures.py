@@ -3,7 +3,7 @@
     python -m tools.readme_pictures [--checkpoint ID] [--repeats N]
 
 Needs Chromium and a quiet machine. Nothing is written without a clear verdict ("Too busy to tell" is not clear). The
-page uses a new data folder that holds only this run.
+page uses a new data folder that holds only this run's processes.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
 Start it on a machine that does nothing else: python -m tools.record
 
-In the page's stage mode the keys 1 to 4 start runs. Each run begins with an empty compile cache. A result that other
-programs disturbed is not kept.
+In the page's stage mode the keys 1 to 4 start runs. Each run begins with an empty compile cache. A rough or unclear
+result, such as one that other programs disturbed, is not kept.
 """
 
 import argparse

@@ -429,7 +429,7 @@ def _cast_shadow(canvas: np.ndarray, shape: _Placed, short: int) -> None:
 
 
 def _camera(rng: np.random.Generator, pixel_rng: np.random.Generator, image: Image.Image) -> Image.Image:
-    """Imitates a lens, a sensor and a file format: blur, exposure, noise, JPEG. Each is applied only sometimes."""
+    """Imitates a lens, a sensor and a file format: exposure, and sometimes blur, noise and JPEG."""
     blur, exposure, noise, quality = rng.uniform([0.0, 0.88, 0.0, 45], [0.005, 1.1, 0.05, 95])
     has_blur, has_noise, has_jpeg = rng.random(3) < (0.4, 0.6, 0.5)
     if has_blur:

@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument(
         "--environments", type=Path, required=True, metavar="FOLDER", help="where they are made and kept"
     )
-    parser.add_argument("--tests", nargs="+", default=list(TESTS), metavar="PATH", help="default: ways, tasks and page")
+    parser.add_argument("--tests", nargs="+", default=list(TESTS), metavar="PATH", help=f"default: {' '.join(TESTS)}")
     options = parser.parse_args()
     rows = []
     for pair in options.pairs:

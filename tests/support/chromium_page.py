@@ -50,7 +50,8 @@ class Runner(FakeRunner):
 def open_link(tab: Any, url: str = "") -> None:
     """Opens the link, or the same page again, and waits until the page shows the machine.
 
-    A link that asks for nothing would show a run that has just ended."""
+    Give a link a setting: the page without one shows a run that has just ended.
+    """
     if url:
         tab.goto(url)
     else:

@@ -1,6 +1,6 @@
 """Replaces `demo.runs.runner.Runner`, for tests of the page: nothing is loaded or timed.
 
-It sends the same events in the same order, and ends with a result that the test made.
+It sends `Progress` in the order of a real run, and ends with a result that the test made.
 """
 
 import dataclasses
