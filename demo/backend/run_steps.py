@@ -326,14 +326,14 @@ class Run(RunState):
         """Times eager, then compiled, as the Transformers guide does. `threads`: as in `time_interleaved`."""
         samples = timing.Samples(1)
 
-        def between_calls(times: list[float]) -> None:
-            self.observer.pause()
+        def look(times: list[float]) -> float:
+            stopped = self.observer.pause()
             self.observer.check_cores(threads)
             self.events.report_timing((len(samples.eager) + len(times)) / PUBLISHED_CALLS / 2)
+            return stopped
 
         for name, variant in self.variants.by_name.items():
-            times = timing.time_fixed_count(variant.call, self.workload.clock, PUBLISHED_CALLS, between_calls)
-            getattr(samples, name).extend(times)
+            setattr(samples, name, timing.time_fixed_count(variant.call, self.workload.clock, PUBLISHED_CALLS, look))
         return samples
 
     def time_interleaved(self, threads: int) -> timing.Samples:

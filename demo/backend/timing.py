@@ -341,17 +341,22 @@ def _done(samples: Samples, plan: Plan, until: float) -> bool:
 
 
 def time_fixed_count(
-    call: Call, clock: Clock, calls: int, between_calls: Callable[[list[float]], None] = lambda times: None
+    call: Call, clock: Clock, calls: int, between_calls: Callable[[list[float]], float | None] = lambda times: None
 ) -> list[float]:
-    """Returns the seconds of `calls` calls. Every `REPORT_SECONDS`, calls `between_calls` with the seconds so far."""
+    """Returns the seconds of `calls` calls.
+
+    Every `REPORT_SECONDS`, and at the end, calls `between_calls` with the seconds so far. It returns for how many
+    seconds this process was stopped since then; 0 or None for none. After a stop, the calls since then are dropped.
+    """
     times: list[float] = []
     with garbage_collection_off():
-        reported = clock.now()
-        for _ in range(calls):
+        kept, reported = 0, clock.now()
+        while len(times) < calls:
             times.append(clock.time(call))
-            if clock.now() - reported > REPORT_SECONDS:
-                between_calls(times)
-                reported = clock.now()
+            if clock.now() - reported > REPORT_SECONDS or len(times) == calls:
+                if between_calls(times):
+                    del times[kept:]
+                kept, reported = len(times), clock.now()
     return times
 
 

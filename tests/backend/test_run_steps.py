@@ -239,6 +239,8 @@ def test_nothing_of_compiled_is_left_when_eager_is_timed_alone(monkeypatch) -> N
 def test_the_guides_recipe_reports_its_progress(monkeypatch) -> None:
     assert PUBLISHED_CALLS == 300
     calls = 30  # a tenth of them: the test waits for each
+    stops = iter([0.0, 0.0, 20.0, *[0.0] * (2 * calls - 2)])  # the process is stopped once, in the third call of eager
+    monkeypatch.setattr(Observer, "pause", lambda observer: next(stops))
     monkeypatch.setattr(run_steps, "PUBLISHED_CALLS", calls)
     monkeypatch.setattr(timing, "REPORT_SECONDS", 0.0)
     monkeypatch.setattr(messages, "MIN_SECONDS_BETWEEN", 0.0)
@@ -252,6 +254,7 @@ def test_the_guides_recipe_reports_its_progress(monkeypatch) -> None:
     shares = [progress["fraction"] for progress in sent if progress["phase"] == "time"]
     assert shares[1] < 0.535 and shares[-1] == pytest.approx(0.85)
     assert len(result.eager.wall_seconds) == len(result.compiled.wall_seconds) == calls
+    assert list(stops) == []  # one call was timed again
     assert result.speedup.ratio == pytest.approx(result.eager.mean_seconds / result.compiled.mean_seconds)
     assert result.speedup.control is None
     assert "published" in [caveat.key for caveat in result.caveats]

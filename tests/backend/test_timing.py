@@ -192,4 +192,21 @@ def test_the_guides_recipe_reports_a_few_times_a_second() -> None:
     clock, reported_calls = SimulatedClock(), []
     times = timing.time_fixed_count(lambda: 0.0095, clock, 100, lambda times: reported_calls.append(len(times)))
     assert len(times) == 100
-    assert reported_calls == [32, 64, 96]  # each time 0.304 s have passed
+    assert reported_calls == [32, 64, 96, 100]  # 0.304 s have passed, or all calls are timed
+
+
+@pytest.mark.parametrize(("look", "looks"), [(2, [32, 64, 64, 96, 100]), (4, [32, 64, 96, 100, 100])])
+def test_the_guides_recipe_times_the_calls_around_a_stop_again(look: int, looks: list[int]) -> None:
+    """The process is stopped for 20 s, which the simulated clock adds to the last call before a look."""
+    clock, ended = SimulatedClock(), []
+
+    def between_calls(times: list[float]) -> float:
+        ended.append(len(times))
+        if len(ended) != look:
+            return 0.0
+        times[-1] += 20.0
+        clock.seconds += 20.0
+        return 20.0
+
+    times = timing.time_fixed_count(lambda: 0.0095, clock, 100, between_calls)
+    assert ended == looks and times == [0.0095] * 100
