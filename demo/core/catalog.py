@@ -136,7 +136,7 @@ def drawn_shapes(checkpoint: Checkpoint) -> tuple[str, ...]:
 
 
 def is_beyond(checkpoint: str, sha256: str | None) -> bool:
-    """Returns whether a bundled model is given a picture that is not one of `scenes`, so its predictions mean nothing.
+    """Returns whether a bundled model is given a picture that is not one of `scenes`: its predictions may mean nothing.
 
     Returns False for a checkpoint that is not bundled, and for a run without a picture.
 

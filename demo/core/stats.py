@@ -271,7 +271,8 @@ def compare(ratio: Interval, floor: float = 0.0, taken: bool = False, questions:
     """Returns the ratio with a widened interval, and the verdict. All verdicts of the project come from this rule.
 
     - `questions`: how many ratios are judged together. The interval is wider for more than one (Bonferroni).
-    - `floor`: the noise floor, 0.01 for 1 %. The interval extends at least this far to either side of the ratio.
+    - `floor`: the noise floor, 0.01 for 1 %. The interval extends at least this far to either side of the ratio, unless
+      the verdict is 'same'.
     - `taken`: whether other programs used cores while the ratio was measured. Both ends of the interval then move out
       by the factor `TAKEN_FACTOR`.
     - 'faster' and 'slower': the interval does not contain 1, and the ratio is more than 1 % away from 1.
