@@ -120,7 +120,7 @@ class Option:
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
         fits = self.low <= number <= self.high and (self.kind != "whole" or isinstance(value, int))
         if not fits:
-            bounds = f"from {self.low:g} to {self.high:g}"
+            bounds = f"from {self.low:g} to {self.high:,.9g}"
             raise BadInput(f"{self.label} must be a {noun} {bounds}. Given: {fmt.excerpt(value)}.")
 
 

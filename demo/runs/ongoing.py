@@ -83,7 +83,7 @@ class OngoingRun:
 
         `new` becomes the latest progress, unless it is None or a provisional result is known. The remaining time counts
         down from the one that the process sent or, if it sent none, from the forecast `expected`. It is None
-        once it has reached 0, or once an estimate is exceeded.
+        once it has reached 0, once an estimate is exceeded, and when the process is done.
         """
         if new is not None and not isinstance(self.progress, Provisional):
             self.progress, self.progress_at = new, elapsed
@@ -93,7 +93,7 @@ class OngoingRun:
         exceeded = None
         if self.expected is not None and latest.remaining_seconds is None:
             remaining, exceeded = self.expected.seconds - elapsed, self._late_estimate(elapsed, racing)
-        left = remaining if remaining > 0 and exceeded is None else None
+        left = remaining if remaining > 0 and exceeded is None and latest.phase != "done" else None
         return dataclasses.replace(
             latest,
             elapsed_seconds=elapsed,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from demo.core.options import MAX_PROMPT, TEXT_GENERATION, BadInput, RunSpec
+from demo.core.options import MAX_PROMPT, TEXT_GENERATION, BadInput, RunSpec, read_calls
 
 VIT = {"checkpoint": "shapes-vit", "task": "image-classification"}
 GEMMA = {"checkpoint": "shapes-gemma", "task": TEXT_GENERATION, "prompt": "A"}
@@ -32,6 +32,11 @@ def test_a_refusal_says_what_is_allowed(field: str, value: Any, allowed: str) ->
     with pytest.raises(BadInput) as refusal:
         RunSpec(**VIT | {field: value})
     assert repr(value) in str(refusal.value) and allowed in str(refusal.value)
+
+
+def test_a_refusal_writes_a_large_limit_out() -> None:
+    with pytest.raises(BadInput, match="from 1 to 100,000,000"):
+        read_calls(0)
 
 
 @pytest.mark.parametrize(

@@ -234,8 +234,9 @@ def test_the_time_left_counts_down_between_events_and_runs_out() -> None:
         ("compile", 35.0, 27.0, None, 20.0),
         ("check", 35.0, 30.0, None, None),
         ("check", 37.0, 32.0, None, 30.0),
+        ("done", 15.0, 10.0, None, None),
     ],
-    ids=["loads", "compiles", "compiles too long", "a little late", "late"],
+    ids=["loads", "compiles", "compiles too long", "a little late", "late", "done early"],
 )
 def test_a_phase_past_its_estimate_gives_the_estimate(
     phase: str, elapsed: float, racing: float | None, left: float | None, exceeded: float | None
