@@ -98,10 +98,10 @@ def _spec_and_picture(values: Arguments) -> tuple[RunSpec, Path | None]:
 
 
 def _answer(result: RunResult, whole: bool, calls: int | None) -> dict[str, object]:
-    """Returns the answer of a call. By default it is a flat row, as in an export.
+    """Returns the answer of a call: a flat row, as in an export.
 
-    If `whole`, the answer is the complete result as JSON, and "summary" is the verdict in one line. `calls`: how many
-    calls a process makes before it restarts. With it, "whole_work" says what compiling saves over these calls.
+    If `whole`, it is the complete result as JSON, and "summary" is the verdict in one line. `calls`: how many calls a
+    process makes before it restarts. With it, "whole_work" says what compiling saves over these calls.
     """
     answer = {"summary": Report(result).summary} | to_json(result) if whole else export.row(result)
     return answer if calls is None else answer | {"whole_work": work_json(result, calls)}

@@ -10,13 +10,12 @@ from .works import Supervisor
 
 @dataclass(frozen=True)
 class Desk:
-    """What all parts of the page share: the runner, its queue, the stored runs, and the works of visitors.
-
-    A work is a run, a search for the best way, or a sweep.
-    """
+    """What all parts of the page share: the runner, its queue, the stored runs, and the works of visitors."""
 
     runner: Runner
     queue: RunQueue
     history: History
     works: Supervisor = field(default_factory=Supervisor)
-    """Runs the visitors' works. A visitor has at most one at a time: a run, a search, or a pre-flight of stage mode."""
+    """Runs the visitors' works. A visitor has at most one at a time: a run, a search, or a pre-flight of stage mode.
+
+    The sweeps of the tab Sweep have a supervisor of their own, and so have the searches of the API."""

@@ -106,7 +106,7 @@ class Page(gradio_workarounds.Blocks):
                 gr.api(function, api_name=name, concurrency_limit=None)  # `RunQueue` lets one run at a time through
 
     def _greet(self) -> tuple[object, object]:
-        """Waits until the runner has reported the machine. Returns updates of the masthead and of the list of modes."""
+        """Waits for the machine, as `machine_of` does. Returns updates of the masthead and of the list of modes."""
         try:
             machine = machine_of(self.desk.runner)
         except BadInput:

@@ -47,7 +47,7 @@ class RunQueue:
         ticket = object()
         with self._changed:
             if not patient and len(self) >= self.longest:
-                raise BadInput(f"The queue is full: {self.longest} runs are waiting. Try again in a few minutes.")
+                raise BadInput(f"The queue is full: it has {self.longest} runs. Try again in a few minutes.")
             if visitor and list(self._places.values()).count(visitor) >= limits.current().runs_a_visitor:
                 raise BadInput("Your last run is not over yet. Wait for its result, or cancel it, and try again.")
             self._places[ticket] = visitor

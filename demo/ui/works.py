@@ -110,7 +110,7 @@ class Work:
         return self._result
 
     def begin(self) -> None:
-        """Joins the queue, if the work is a single run. Raises BadInput if the queue is full."""
+        """Joins the queue, if the work is a single run. Raises BadInput if the queue refuses it."""
 
     def forget(self) -> None:
         """Removes the work's files and gives up its place in the queue."""
@@ -153,7 +153,7 @@ class WaitingForQuiet:
 
 @dataclass(eq=False)
 class VisitorRun(Work):
-    """One run. Its result is a RunResult, an exception, or None if the visitor cancelled it while it was queued."""
+    """One run. Its result is a RunResult, an exception, or None if the visitor cancelled it before it began."""
 
     spec: RunSpec
     image: Path | None
@@ -214,7 +214,10 @@ class VisitorRun(Work):
                 yield from self.runner.run(self.spec, self.image, self._cancel, self._files, self.earlier)
 
     def _until_quiet(self) -> Iterator[WaitingForQuiet]:
-        """Yields events until the machine is quiet, another run waits, or MOST_QUIET_SECONDS have passed."""
+        """Yields events until the machine is quiet, another run waits, MOST_QUIET_SECONDS have passed, or a cancel.
+
+        If it is not known what other programs use, it yields nothing.
+        """
         end = time.monotonic() + MOST_QUIET_SECONDS
         while len(self.queue) == 1 and time.monotonic() < end and not self.stopped:
             share = cores.others_share()
@@ -305,7 +308,7 @@ class Supervisor:
     """Starts runs, searches and sweeps, one at a time for each visitor, and keeps each visitor's latest work.
 
     A client can invent any number of visitors. So a start is refused while `limits.current().queue` works of other
-    visitors go on.
+    visitors go on, and of the works that have ended only so many are kept, the newest.
     """
 
     def __init__(self) -> None:
@@ -315,7 +318,8 @@ class Supervisor:
     def start(self, work: W) -> W:
         """Starts `work` and returns it.
 
-        Raises BadInput if the visitor's last work still goes on, or if too many other visitors' works do.
+        Raises BadInput if the visitor's last work still goes on, if too many other visitors' works do, or if the queue
+        or the operating system refuses the work.
         """
         with self._lock:
             current = self._works.get(work.visitor)

@@ -1,6 +1,6 @@
 // Gives each Plotly chart a name for screen readers, from its layout's meta data, and each thumbnail of `gr.Examples`
-// the name of its file. A browser that translates the page leaves figures alone, which go on changing. All come and go, so the script searches the document after each change, at most four times a
-// second.
+// the name of its file. Keeps a browser that translates the page from charts and from figures that go on changing. All
+// come and go, so the script searches the document after each change, at most four times a second.
 (() => {
   const look = () => {
     for (const plot of document.querySelectorAll('.js-plotly-plot')) {

@@ -1,5 +1,6 @@
-// The keys of the form. Ctrl+Enter (Cmd+Enter) presses Run from anywhere in the form, and while nothing has the focus. Dropdowns do not get the Tab key:
-// gradio would handle the key after the dropdown has lost the focus and closed, and would open the dropdown again.
+// The keys of the form. Ctrl+Enter (Cmd+Enter) presses Run from anywhere in the form, and while nothing has the focus.
+// Dropdowns do not get the Tab key: gradio would handle the key after the dropdown has lost the focus and closed, and
+// would open the dropdown again.
 (() => {
   const HANDED_OVER = 100;  // milliseconds after which gradio has read a field that lost the focus
 

@@ -38,9 +38,9 @@ class EventOptions(TypedDict, total=False):
 
 
 IN_BROWSER: InBrowser = {"fn": None, "api_visibility": "private"}
-"""The options of every event that calls JavaScript alone."""
+"""The options of an event that calls JavaScript alone."""
 EVENT_OPTIONS: EventOptions = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
-"""The options of every event that calls the server."""
+"""The options of an event that calls the server. `RAW` and `LATEST` have further ones."""
 RAW: EventOptions = {"preprocess": False, **EVENT_OPTIONS}
 """With these options, a handler gets the values as the browser sent them. Otherwise gradio decodes the picture, and
 fails if the picture is broken. So the worker decodes the picture instead, and says what is wrong."""
@@ -158,7 +158,8 @@ class WorkView(ABC, Generic[W]):
     def _over(self, request: gr.Request, going: W | None) -> Updates:
         """Returns updates that show the end of the work.
 
-        While the work goes on, they change nothing. This happens if only the page's connection to the server broke.
+        While the work goes on, they change nothing. This happens if the page's connection to the server broke, or if
+        newer pages follow the work.
         """
         if going is None or not going.ended:
             return {self._ending[0]: gr.skip()}

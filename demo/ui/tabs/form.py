@@ -30,7 +30,7 @@ from .events import EVENT_OPTIONS, IN_BROWSER, LATEST, RAW, EventOptions, Update
 TASK_NAMES = {task: BY_NAME[task].label for task in TASKS}
 GROUPS = {"machine": "Model and machine", "compile": "Compiling", "timing": "Timing"}
 OPTIONAL = tuple(option.name for option in OPTIONS.values() if option.fold and option.kind in ("whole", "number"))
-"""The fields that a visitor may leave empty for the option's default."""
+"""The fields under "Advanced" that a visitor may leave empty for the option's default."""
 PICTURE_PUBLIC = (
     "A copy of your picture (at most 640 pixels wide or high) and its file name are kept with the result. Everybody "
     "who opens this page can see them."
@@ -224,7 +224,7 @@ def needs_download(checkpoint: Checkpoint) -> bool:
 
 
 def doubts(spec: RunSpec) -> list[str]:
-    """Returns a sentence for each setting that has no use on the spec's device, 'cpu' or 'cuda'."""
+    """Returns a sentence for each setting that has no use, or is slow, on the spec's device, 'cpu' or 'cuda'."""
     if spec.device == "cuda":
         return ["The number of threads matters on a CPU only."] if spec.threads is not None else []
     sentences = []

@@ -183,8 +183,8 @@ REACHES = {1.1: 1.05, 1.25: 1.1, 1.5: 1.25, 2: 1.5, 3: 2, 5: 2, 10: 3, 20: 5, 50
 class Axis:
     """A logarithmic axis for speed-ups, with 1 in the middle.
 
-    It ends at the smallest round ratio (`REACHES`) beyond all `ratios` and their reciprocals. It begins at 1 divided by
-    its end.
+    It ends at the smallest round ratio (`REACHES`) beyond all `ratios` and their reciprocals; if there is none, just
+    beyond these. It begins at 1 divided by its end.
     """
 
     def __init__(self, ratios: Iterable[float]) -> None:

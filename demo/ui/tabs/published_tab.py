@@ -148,7 +148,7 @@ class PublishedTab:
         return wall.wall(races), tables.status_line(" ".join(filter(None, [_raceless(rows), problem])))
 
     def _draw_with_hub(self) -> tuple[object, object]:
-        """Draws the charts of the tab again, now also those of the results in the dataset on the Hub."""
+        """Draws the wall of races again, now also those of the results in the dataset on the Hub."""
         if self._hub is None:
             return gr.skip(), gr.skip()
         here = {run.id for run in self._history.each()} | waits_for_deletion(self._history)
@@ -249,7 +249,7 @@ def _line(row: PublishedRow) -> dict[str, object]:
 def query_of(row: PublishedRow) -> str:
     """Returns the query of a link that fills the form with this row's settings.
 
-    Raises BadInput if the settings are not possible here, such as a mode that the installed torch does not have.
+    Raises BadInput if the settings are not possible here, such as a batch size above this page's limit.
     """
     settings: OptionValues = {"batch_size": row.batch_size, "mode": row.mode}
     if row.measured:

@@ -71,8 +71,7 @@ class ResultPane:
         self.repeat = gr.Button("Repeat in a fresh process", visible=False, size="sm", elem_id="repeat")
         self.race = gr.HTML(visible=False, elem_id="race", apply_default_css=False)
         self.work = place_of_slider("work")
-        """The slider for the number of calls between two restarts of a process. It is below the race, or below the
-        result of a search."""
+        """The slider for the number of calls between two restarts of a process. It is below the race."""
         self.outputs = Outputs()
         self.folds: dict[str, gr.Accordion] = {}
         self.sections: dict[str, gr.Markdown] = {}

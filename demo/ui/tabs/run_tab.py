@@ -279,10 +279,10 @@ class RunTab(WorkView[VisitorRun]):
         return self._start(request, visitor, one_more_process)
 
     def show_recorded(self, request: gr.Request, visitor: str | None, *values: object) -> Updates:
-        """Returns updates that show the latest stored run with the form's settings, marked as recorded.
+        """Returns updates that show the `latest_answer` of the form's settings, marked as recorded.
 
-        While a run of the visitor goes on, the settings of that run are used, not those of the form. If a stored run
-        has them, the visitor's run is cancelled, and the page shows the stored run. Otherwise the run goes on.
+        While a run of the visitor goes on, the settings of that run are used, not those of the form. If there is an
+        answer of them, the visitor's run is cancelled, and the page shows the answer. Otherwise the run goes on.
         """
         work = self.work_of(request, visitor)
         if isinstance(work, VisitorRun) and not work.ended:

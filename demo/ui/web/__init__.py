@@ -1,1 +1,1 @@
-"""A guard against requests from other sites, and work-arounds for gradio."""
+"""What lies between gradio and its clients: checks of requests, limits of uploads, work-arounds, pictures over MCP."""

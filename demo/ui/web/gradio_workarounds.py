@@ -128,7 +128,7 @@ class Queue(gradio.queueing.Queue):
     async def push(
         self, body: PredictBodyInternal, request: Request, username: str | None
     ) -> tuple[bool, Any, Literal["success", "error", "queue_full", "validator_error"]]:
-        """Adds an event to the queue. If there are too many sessions, removes one whose messages no page reads."""
+        """Adds an event to the queue. Of too many sessions, removes one: if possible, one that no page reads."""
         client = (request.client and request.client.host, request.headers.get("x-forwarded-for"))
         messages: Any = self.pending_messages_per_session
         now = time.monotonic()
@@ -241,13 +241,15 @@ TYPES = {"string": str, "boolean": bool, "number": int | float, "integer": int, 
 def fitting_value(block: Any, value: object) -> object:
     """Returns `value`, which a browser sent for the field `block`. Raises BadInput if `value` has a wrong type.
 
-    gradio itself would pass a wrong type to the handler. A browser sends null for a field that it has not drawn yet.
-    For null, a text field gives ''. A checkbox, or a field with one choice, gives the value that it has on a new page.
+    gradio itself would pass a wrong type to the handler. A browser sends null for a number field that was emptied, and
+    for a field that it has not drawn yet. For null, a text field gives '', and a field with several choices []. A
+    checkbox, or a field with one choice, gives the value that it has on a new page. Examples refuse null; any other
+    field gives None.
     """
     if block.stateful or isinstance(block, Api):  # the server's own value; the API checks its values itself
         return value
     kind = "string" if isinstance(block, gr.BrowserState) else str(block.api_info().get("type", "any"))
-    if value is None and kind != "integer":
+    if value is None and not isinstance(block, gr.Dataset):
         one_of_a_list = isinstance(block, gr.Dropdown) and not block.multiselect and not block.allow_custom_value
         chosen = isinstance(block, gr.Radio | gr.Checkbox) or one_of_a_list
         if kind == "array":

@@ -5,7 +5,7 @@ Refused are:
 - gradio's routes that nobody needs, and events that the page does not have
 - other host names (DNS rebinding)
 - requests from pages of other sites, and frames of other sites that show this page
-- bodies that are too long or have too many parts
+- bodies that are too long, arrive too slowly or have too many parts
 
 Not covered: a Hugging Face Space answers under any name, and to the page of any site. Programs other than browsers can
 send any header. Nothing limits the number of requests: put a proxy in front.
@@ -249,7 +249,10 @@ class Guard:
 
 
 async def _read(receive: Receive, most: int) -> bytes:
-    """Returns the whole body of a request. Raises Refusal if it is longer than `most` bytes."""
+    """Returns the whole body of a request.
+
+    Raises Refusal if it is longer than `most` bytes, ClientDisconnect if the client leaves.
+    """
     body = bytearray()
     while True:
         message = await receive()
@@ -274,7 +277,7 @@ def _refuse_long(size: int, most: int) -> None:
 
 
 def _refusal(error: Exception, scope: Scope) -> Refusal:
-    """Returns the answer to an error. If the error is not a Refusal, it is logged in one line."""
+    """Returns the answer to an error. An unexpected error is logged: of a GET with its traceback, else in one line."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, ClientDisconnect):

@@ -252,6 +252,7 @@ NO_CHOICE: dict[str, Any] = {"choices": ["a"], "value": "a"}
         (gr.Dropdown(multiselect=True, **NO_CHOICE), [["a"], []], ["a", [["a"]], [1], {}]),
         (gr.Checkbox(), [True], [0, "true", []]),
         (gr.Number(), [1, 1.5, None], [True, "1", [1]]),
+        (gr.Number(precision=0), [1, None], [True, "1", 1.5]),
         (gr.Slider(), [1, 1.5, None], [False, "1", {}]),
         (gr.Image(), [{"path": "a"}, None], ["a", [], 1, True]),
         (gr.Dataset(components=["textbox"], samples=[["a"]]), [0], [None, "0", True, 0.5]),
