@@ -25,12 +25,15 @@ def cpu_quota() -> float:
 
 
 def memory_limit() -> float:
-    """Returns the bytes of memory that this process may use; infinity without a limit."""
+    """Returns the bytes of memory that this process may use. Without a limit: infinity, or about 2**63 in version 1."""
     return min((limit for limit, _ in _memory()), default=math.inf)
 
 
 def memory_left() -> float:
-    """Returns the bytes that this process can still allocate under its control groups; infinity without a limit."""
+    """Returns the bytes that this process can still allocate under its control groups.
+
+    Without a limit: as `memory_limit`.
+    """
     return min((limit - used for limit, used in _memory()), default=math.inf)
 
 

@@ -243,6 +243,7 @@ def _rgb(image: Image.Image) -> Image.Image:
         layer = image.convert("RGBA")
         image = Image.new("RGBA", layer.size, "white")
         image.alpha_composite(layer)
+        transparent = bool(np.asarray(layer)[..., 3].min() < 255)
     image = image.convert("RGB")
     image.info.clear()
     if transparent and np.asarray(image).min() > NEARLY_WHITE:

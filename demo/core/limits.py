@@ -17,7 +17,7 @@ class Limits:
     """Largest picture file, checked at the upload and when it is read."""
     batch: int = MAX_BATCH_SIZE
     parameters: int = 2_000_000_000
-    """Most weights of a model from the Hub or a folder, counted before they are downloaded."""
+    """Most weights of a model that is not in the catalogue, counted before they are downloaded."""
     seconds: int = 1800
     """Longest time of one process of a run. A run with `repeats` starts no further process after it.
 

@@ -256,7 +256,7 @@ class History:
             os.unlink(marker.name)
 
     def recover(self) -> None:
-        """Stores, for each run whose process has died, the result that `begin_run` wrote before the run."""
+        """Stores, for each run whose process has died, the result that `begin_run` wrote last for it."""
         with contextlib.suppress(OSError, HistoryError):
             for path in sorted(self.running.glob("*.json")):
                 self._recover(path)

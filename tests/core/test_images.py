@@ -186,6 +186,7 @@ HALF_CLEAR = pixels("RGBA", (255, 255, 255, 255), (0, 0, 0, 0))
         pytest.param(pixels("LA", (0, 1), (90, 0)), True, id="hardly visible"),
         pytest.param(pixels("RGBA", (200, 0, 0, 0), (0, 0, 200, 255)), False, id="half transparent"),
         pytest.param(pixels("RGB", WHITE, WHITE), False, id="a white picture"),
+        pytest.param(pixels("RGBA", (*WHITE, 255), (*WHITE, 255)), False, id="an opaque white picture"),
     ],
 )
 def test_a_transparent_picture_of_which_nothing_is_left_is_noted(image: Image.Image, sheet: bool, tmp_path) -> None:
