@@ -33,7 +33,7 @@ from demo.sweep import best_table
 from demo.sweep.best_table import EAGER_WAY, Way, WayResult
 
 RUNS = 4_000
-"""Simulated runs of each speed."""
+"""About as many runs of each speed are simulated."""
 FIRST_CALL_SECONDS = {0.004: 18.0, 0.03: 20.0, 0.3: 35.0}
 """Seconds of the first call on two cores with an empty cache (benchmarks/results/ways.md), by seconds of an eager
 call."""

@@ -59,7 +59,7 @@ def device_label(name: str) -> str:
 
 
 def subset_of(spec: RunSpec) -> str:
-    """Returns a run's `PublishedRow.subset`: 'measured', then the values of options that are not at their default."""
+    """Returns a run's `PublishedRow.subset`: 'measured', then the options of `_departures`."""
     named = [SUBSET]
     for name, value in _departures(spec).items():
         word = name.replace("_", "-") if value is True else f"{name}-{value}"
@@ -68,6 +68,7 @@ def subset_of(spec: RunSpec) -> str:
 
 
 def _departures(spec: RunSpec) -> dict[str, Any]:
+    """Returns the options that are not at their default, but none of the timing or in `UNNAMED`."""
     options = spec.departures().items()
     return {name: value for name, value in options if not OPTIONS[name].timing and name not in UNNAMED}
 
