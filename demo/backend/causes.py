@@ -107,9 +107,10 @@ def _broken_cxx(message: str) -> str:
 
 
 def _space_in_a_path(message: str) -> str:
-    """Returns which path has a space, that of the compile cache or of torch, and what to do; '' if neither has.
+    """Returns which path has a space, and what to do; '' if none has: the compile cache's, torch's, Python's headers'.
 
-    `message`: the error of a failed compile. The paths are checked only if the message is about a missing file.
+    `message`: the error of a failed compile. The paths are checked only if a space may be its cause, as of a file that
+    is not found.
     """
     if not re.search(r"same as output file|cannot find|[Nn]o such file|not found|no input files", message):
         return ""
@@ -286,7 +287,7 @@ def of_file(file: Path, damaged: bool = True) -> tuple[str, str] | None:
 
 
 def of_encoding(file: Path) -> tuple[str, str] | None:
-    """Returns why Python cannot read a source file, as (what, remedy): UTF-16, or a null byte; None if it can."""
+    """Returns why Python cannot read a source file, as (what, remedy): UTF-16, or a null byte; None for neither."""
     text = file.read_bytes()
     if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "is in UTF-16", "Save it as UTF-8."
@@ -298,7 +299,7 @@ def of_files(names: Collection[str], read: Callable[[str], bytes]) -> tuple[str,
 
     - `names`: paths of the files in a folder or Hub repository, relative to it.
     - `read`: a function that returns the content of a small file, given its path in `names`, or raises an error.
-    - Returns None if the files look right.
+    - Returns None if no fault is found.
     """
     kept = "Load it where it was made, and write it with save_pretrained."
     if "adapter_config.json" in names and not any(name in names for name in KEPT_NAMES):
@@ -344,7 +345,7 @@ def _rename_advice(names: Collection[str], safe: list[str]) -> str:
 
 
 def _entry(read: Callable[[str], bytes], name: str, key: str, default: T) -> T:
-    """Returns the entry `key` of the JSON file `name`; `default` if it is missing or of another type than `default`."""
+    """Returns the entry `key` of a JSON file. Returns `default` if that fails, or for another type than `default`'s."""
     try:
         value = json.loads(read(name)).get(key)
     except (OSError, ValueError, AttributeError):

@@ -211,7 +211,7 @@ def of_timing(result: RunResult) -> list[Caveat]:
 
 
 def of_cuda_graphs(result: RunResult) -> list[Caveat]:
-    """Returns a caveat if the mode asks for CUDA graphs and some kernels are, or may be, launched outside of them."""
+    """Returns a caveat if the mode asks for CUDA graphs, and none were recorded or kernels are known to be outside."""
     graphs = result.compilation.cuda_graphs if result.compilation is not None else None
     if graphs is None or graphs.state in ("used", "not asked"):
         return []

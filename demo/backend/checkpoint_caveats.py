@@ -59,8 +59,9 @@ def of_code(auto_map: object, auto_class: str, used: object) -> list[Caveat]:
 
 
 def of_processor(processor: object, checkpoint: str, options: dict[str, Any]) -> list[Caveat]:
-    """Returns a caveat if the picture is not prepared as the checkpoint's preprocessor_config.json says.
+    """Returns a caveat unless the picture is prepared as the checkpoint's preprocessor_config.json says.
 
+    - The file may say nothing of it: the image processor's default values are then used.
     - If transformers lacks the image processor that it names, it takes the one of the model's type, without a warning.
     - `options`: the arguments with which the files are loaded.
     """

@@ -58,7 +58,7 @@ class CompileLog:
     """
 
     def __init__(self, cached: Collection[str] = ()) -> None:
-        """`cached`: names of the files that were in the compile cache before the model's first compiled call."""
+        """`cached`: names of files and folders in the compile cache before the model's first compiled call."""
         counters.clear()
         dynamo.clear_compilation_metrics()
         dynamo.set_compilation_metrics_limit(MAX_METRICS)
@@ -136,9 +136,9 @@ class CompileLog:
 
     @property
     def cache(self) -> Literal["cold", "warm", "off"]:
-        """'warm': every graph came from inductor's cache on disk. 'cold': at least one graph was compiled.
+        """'warm': inductor found every graph that it looked up in its cache on disk. 'cold': it lacked at least one.
 
-        'off': inductor looked up no graph in its cache.
+        'off': inductor looked up no graph in its cache. It does not look up graphs that it cannot store.
         """
         hits, misses = (int(counters["inductor"][f"fxgraph_cache_{what}"]) for what in ("hit", "miss"))
         if hits + misses + int(counters["aot_autograd"]["autograd_cache_hit"]) == 0:
@@ -269,6 +269,9 @@ def reset_compiler() -> None:
 
 
 def clone_outputs(outputs: T) -> T:
-    """Returns the outputs with their tensors cloned, because the next call of a CUDA graph overwrites the originals."""
+    """Returns the outputs with their tensors cloned, because the next call of a CUDA graph overwrites the originals.
+
+    Tensors are found in the containers that torch's pytree knows: a model output of transformers, not any dataclass.
+    """
     cloned: T = torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, outputs)
     return cloned

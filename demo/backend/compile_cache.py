@@ -36,11 +36,12 @@ def use_empty_cache(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> tuple[set[str], int]:
-    """Removes unfinished libraries and damaged JSON files from `folder`, inductor's cache.
+    """Removes unfinished libraries, with their sources, and damaged JSON files from `folder`, inductor's cache.
 
-    Returns two values: the names of all remaining files and their folders, and how many files were removed. Folders are
-    named because Triton names a kernel's folder, not its file, by the kernel's hash. A locked library stays, because
-    another process is linking it. Damage in other files shows only when a compile fails: see `heal`.
+    Returns two values: the names of the remaining compiled files and of their folders, and how many files were
+    unfinished or damaged. Folders are named because Triton names a kernel's folder, not its file, by the kernel's hash.
+    A locked library stays, because another process is linking it. Damage in other files shows only when a compile
+    fails: see `heal`.
     """
     files = [file for entries in ("??/[!.]*.*", "triton/*/*/*.*") for file in folder.glob(entries)]
     removed = 0
@@ -55,7 +56,10 @@ def remove_unfinished(folder: Path) -> tuple[set[str], int]:
 
 
 def _is_whole(file: Path) -> bool:
-    """Returns False for JSON that cannot be parsed and, on Linux, for a 64-bit ELF file without its section table."""
+    """Returns False for JSON that is null or cannot be parsed and, on Linux, for a library that is not all there.
+
+    A library, .so or .cubin, has to be a 64-bit ELF file with its section table.
+    """
     if file.suffix in (".json", ".best_config"):
         with contextlib.suppress(ValueError):
             return json.loads(file.read_bytes()) is not None
@@ -72,9 +76,10 @@ def _is_whole(file: Path) -> bool:
 def heal_and_retry(compile_model: Callable[[set[str]], T], folder: Path, tell: Callable[[Caveat], None]) -> T:
     """Calls `compile_model` and returns its value. If damaged cache entries make it fail, removes them and calls again.
 
-    - `compile_model`: called with the names of the files that are in the cache.
+    - `compile_model`: called with the names of the files in the cache and of their folders.
     - `folder`: inductor's compile cache.
-    - `tell`: called with a caveat for each repair of the cache.
+    - `tell`: called with a caveat for each repair of the cache. For a repair after an error this is only done if the
+      second call succeeds.
     - An error that the cache did not cause is raised, and so is any error of the second call.
     """
     cached, removed = remove_unfinished(folder)
@@ -98,7 +103,7 @@ def heal(error: BaseException, folder: Path, cached: Collection[str]) -> Caveat 
     - Returns None if there is no such header, and all named entries are new. Then the cache did not cause the error.
     - If an entry cannot be removed, a new, empty folder becomes the compile cache of this process.
 
-    `cached`: the names of the files that were in the cache before the compile.
+    `cached`: names that include those of all files that were in the cache before the compile.
     """
     text = "".join(traceback.format_exception(error))
     entries = [file for key in set(_KEY.findall(text)) for file in (folder / key[1:3]).glob(f"{key}*")]

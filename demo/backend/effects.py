@@ -81,10 +81,11 @@ class Effects:
 
 
 def observe(model: torch.nn.Module, restorer: Restorer, call: Callable[[], object]) -> Effects:
-    """Finds the side effects of an eager call, by calling the model once, or more often if it draws random numbers.
+    """Finds the side effects of an eager call. Calls the model once, or more often if it draws random numbers, or seems
+    not to read its inputs.
 
     - `call`: makes one eager call with `restorer.batch`. It must have been called before: a first call fills caches.
-    - Undoes what its own calls changed in inputs and modules.
+    - Undoes what its own calls changed in inputs and modules, unless that is only Python numbers.
     - Sets `restorer.needed` to True if `restorer.restore` has to run before each further call.
     """
     inputs = restorer.changed_inputs()
@@ -96,7 +97,7 @@ def observe(model: torch.nn.Module, restorer: Restorer, call: Callable[[], objec
     changed = [slot for slot in slots if slot.changed]
     weights = [name for name, weight in model.named_parameters() if _mark(weight) != marks.get(name)]
     state = tuple(dict.fromkeys((*(slot.name for slot in changed), *weights)))
-    if weights or any(slot.copy is not None for slot in changed):
+    if weights or restorer.needed or any(slot.copy is not None for slot in changed):
         # Numbers alone are left: a model that counts its calls is compiled again for them, and its run says so.
         changed += [Slot.of(*place) for place in weight_places(model, weights)]
         restorer.keep_state(changed)
@@ -171,7 +172,7 @@ def _trace_call(
 ) -> tuple[list[torch.Tensor], "_Trace"]:
     """Makes one call within a `_Trace`. Returns clones of the output tensors, and the `_Trace`.
 
-    - `seed`: given to all random generators, also to those that the model seeds or makes itself.
+    - `seed`: for the global random generators. Those that the model seeds or makes get it, or the numbers after it.
     - `generators`: the random generators of Python and NumPy that the model may use. If the call changes one,
       `_Trace.drew` is True.
     - `inputs`: the arguments of the call.
@@ -361,7 +362,7 @@ def growth_per_call(call: Callable[[], object]) -> int:
 
 
 def live_storages() -> dict[int, int]:
-    """Returns {address: number of bytes} for each storage that a tensor in this process uses."""
+    """Returns {address: number of bytes} for each storage of a `PLAIN` tensor that Python's garbage collector knows."""
     alive = (tensor for tensor in gc.get_objects() if issubclass(type(tensor), torch.Tensor))
     sizes: dict[int, int] = {}
     for tensor in alive:

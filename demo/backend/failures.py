@@ -30,7 +30,8 @@ SLOW_FORMAT = 2.0
 """A number format is slow if float32 is at least this many times faster."""
 TRACERS = ("torch._dynamo", "torch._export", "torch.export", "torch.fx.experimental.symbolic_shapes")
 NOT_TRACED = {"mode", "freezing", "dtype"}
-"""Options that cannot cause an error of dynamo or torch.export, because tracing the Python code ignores them."""
+"""Options that do not cause an error of dynamo or torch.export: tracing the Python code ignores mode and freezing, and
+eager has run in the number format."""
 HALF_FORMAT = re.compile(r"(?i)\b(half|b?float16|fp16|bf16)\b|same dtype|dtype mismatch")
 """Words in errors of code that cannot compute in a 16-bit number format, or that mixes two formats."""
 MIXED_FORMATS = re.compile(
@@ -162,7 +163,7 @@ def _cannot_be_it(error: BaseException, halves: bool) -> set[str]:
 
 
 def _half_format(spec: RunSpec) -> str:
-    """Returns a 16-bit number format that is about as fast as float32 on the run's device; '' if there is none."""
+    """Returns a 16-bit number format that is not slow (`SLOW_FORMAT`) on the run's device; '' if there is none."""
     if spec.device != "cpu":
         return "float16"  # every GPU computes in it
     with contextlib.suppress(RuntimeError, MemoryError):

@@ -35,7 +35,7 @@ def clocks() -> str:
 
 
 def replays() -> str:
-    """Returns a problem if replaying a CUDA graph changes the clone of its earlier output; '' if it does not."""
+    """Returns a problem if no CUDA graph is used, or if its replay changes the clone of its earlier output; else ''."""
     spec = catalog.make_spec(catalog.DEFAULT, mode="reduce-overhead")
     model, log = torch.nn.Linear(64, 64).to(GPU), compilation.CompileLog()
     compiled: Callable[[torch.Tensor], torch.Tensor] = compile_model.apply_compile(model, spec)
@@ -52,7 +52,7 @@ def replays() -> str:
 
 
 def peak() -> str:
-    """Returns a problem if allocating `PEAK_BYTES` does not raise the measured peak by about as much; '' if it does."""
+    """Returns a problem unless the measured peak rises by about `PEAK_BYTES` if these are allocated; '' if it does."""
     before, _ = profiling.peak_memory(lambda: None, GPU)
     after, _ = profiling.peak_memory(lambda: torch.empty(PEAK_BYTES, dtype=torch.uint8, device=GPU), GPU)
     if before is None or after is None:
@@ -66,7 +66,10 @@ CHECKS: tuple[Callable[[], str], ...] = (clocks, replays, peak)
 
 
 def main() -> int:
-    """Runs the checks and prints a line for each. Returns the exit code: 1 if there is a problem, else 0."""
+    """Runs the checks and prints a line for each. Returns the exit code: 1 if one finds a problem, else 0.
+
+    Without a GPU that torch can use there is nothing to check: it prints why, and returns 0.
+    """
     if not machine_probe.usable():
         print(f"Nothing to check: {machine_probe.gpu_problem() or 'this machine has no GPU that torch can use'}.")
         return 0

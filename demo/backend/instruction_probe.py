@@ -53,9 +53,9 @@ def built() -> Built | None:
 
 
 def build() -> Built:
-    """Builds the programs unless this compile cache has them. Returns how long building took.
+    """Builds the programs, unless this compile cache has the record of a build. Returns how long building took.
 
-    Raises OSError if a file cannot be written.
+    Raises OSError if a file cannot be written, and InvalidCxxCompiler without a C++ compiler.
     """
     (folder := Path(cache_dir())).mkdir(parents=True, exist_ok=True)
     with FileLock(folder / f"{FILE}.lock"):  # two processes may start together

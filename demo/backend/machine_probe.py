@@ -55,7 +55,7 @@ BUILT_FILE = "extension-built"
 
 
 def warm_imports() -> None:
-    """Imports the transformers classes of the bundled checkpoints in advance, so that the first run need not."""
+    """Imports the transformers classes of the bundled vision checkpoints, so that the first run need not."""
     models = ("ViTForImageClassification", "SegformerForSemanticSegmentation", "RTDetrForObjectDetection")
     processors = ("ViTImageProcessorPil", "SegformerImageProcessorPil", "RTDetrImageProcessorPil")
     for name in (*models, *processors):
@@ -108,7 +108,7 @@ def gpu_problem() -> str | None:
 
 
 def ask_nvml(question: Callable[[ModuleType], T]) -> T | None:
-    """Returns what `question` returns for the module pynvml; None if NVML is missing, as in some containers."""
+    """Returns what `question` returns for the module pynvml; None if NVML is missing, or if it raises an error."""
     try:
         import pynvml
 
@@ -197,7 +197,7 @@ def free_memory() -> int | None:
 
 
 def compiler() -> str | None:
-    """Returns the first line that inductor's C++ compiler prints for `--version`; None without a compiler."""
+    """Returns the first line that inductor's C++ compiler prints for `--version`; None if there is none that runs."""
     try:
         command = cpp_builder.get_cpp_compiler()
         answer = subprocess.run([command, "--version"], capture_output=True, text=True, timeout=10)
@@ -299,7 +299,7 @@ def host() -> HostInfo:
 def host_after_probe() -> HostInfo:
     """Returns `host()`, with the times of inductor's instruction probe added.
 
-    The probe is run first, unless this compile cache has its programs. If compiles are for a GPU, or cannot work, the
+    The probe is run first, unless this compile cache has its times. If compiles are for a GPU, or cannot work, the
     probe is not run and no times are added.
     """
     machine = host()

@@ -57,7 +57,7 @@ SAFETENSORS_HEADER = 100_000_000
 HEADER_BYTES = 500
 """The most bytes for each tensor in the header of a safetensors file. For comparison: usual ones have 150."""
 MAX_SIDE = 4096
-"""Longest side, in pixels, that a processor may give a picture. The catalogue's processors need 1333 at most."""
+"""Longest side, in pixels, that a processor may give a picture. The catalogue's processors ask for 2560 at most."""
 MAX_TEXT_BYTES = 50_000_000
 """Largest text file of a checkpoint. For comparison: Gemma 3's tokenizer.json has 33 MB."""
 TEXT_FILES = (".json", ".txt", ".jinja")
@@ -169,7 +169,10 @@ def _catalogue_entry(spec: RunSpec, config: PreTrainedConfig) -> catalog.Checkpo
 
 
 def _model(spec: RunSpec, auto_class: Any, source: Source, options: Options) -> tuple[PreTrainedModel, list[Caveat]]:
-    """Returns the model on the CPU, as `auto_class` loads it, and caveats about missing or unused weights."""
+    """Returns the model on the CPU, as `auto_class` loads it, and caveats about its weights and the checkpoint's code.
+
+    Raises CannotLoad if no weight of the model is in the checkpoint's files.
+    """
     config = options["config"]
     # The dtype is set here, because a large model in float32 would need twice the memory.
     model_options: Options = {"dtype": dtype_of(spec)}
@@ -247,8 +250,8 @@ def _source(spec: RunSpec, entry: catalog.Checkpoint | None) -> Source:
 def _config(source: Source) -> PreTrainedConfig:
     """Returns the checkpoint's config, with changes that loading and compiling need.
 
-    Raises BadInput if the config describes a gigantic model, and ValueError if transformers does not know its model
-    type. For any other wrong value, transformers' own error is raised.
+    Raises BadInput if the config describes a gigantic model or needs code of the checkpoint, and ValueError for an
+    unknown model type or labels that are no dict. For any other wrong value, transformers' own error is raised.
     """
     entries, _ = PreTrainedConfig.get_config_dict(source.config_name, **source.options)
     model_type = entries.get("model_type")
@@ -302,7 +305,10 @@ def _class_of(model_type: object) -> type[PreTrainedConfig] | None:
 
 
 def _without_nulls(kind: type[PreTrainedConfig], entries: JsonObject) -> JsonObject:
-    """Returns `entries` without nulls that the config class `kind` refuses, such as DETR's old `"dilation": null`."""
+    """Returns `entries` without nulls that the config class `kind` refuses, such as DETR's old `"dilation": null`.
+
+    A timm backbone that is given by its name gets a config.
+    """
     fitted: JsonObject = {}
     for name, value in entries.items():
         part = _class_of(value.get("model_type")) if isinstance(value, dict) else None
@@ -329,7 +335,10 @@ def _takes_null(kind: type[PreTrainedConfig], name: str) -> bool:
 
 
 def refuse_large_files(source: Source) -> None:
-    """Raises BadInput for files that are too large. The Hub is asked for their sizes: nothing is downloaded yet."""
+    """Raises BadInput for files that are too large. The Hub is asked for their sizes: nothing is downloaded yet.
+
+    The files of a folder, and those of the local cache if the Hub is not reachable, are not checked.
+    """
     if source.options.get("local_files_only"):
         return
     timeout = huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT  # by default the request would wait for ever

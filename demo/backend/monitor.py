@@ -21,15 +21,15 @@ from ..core.machine import GpuSample, HostSample
 from .machine_probe import ask_nvml
 
 SAMPLE_SECONDS = 0.5
-"""Least seconds between two samples. A sample takes about a millisecond on a GPU: six NVML calls."""
+"""Least seconds between two samples. A sample takes about a millisecond on a GPU: five questions to NVML."""
 WINDOW_SECONDS = 1.0
 """Least seconds over which `free_cores` averages, so that another program's short burst does not count as a core."""
 MIN_SECONDS = 0.25
 """Two readings of /proc must be this many seconds apart to tell how many cores are free: /proc counts in steps of 0.01
 s."""
 PAUSE_SECONDS = 2.0
-"""If this process is stopped for at least this long, as when a laptop sleeps, that is a pause. A block of calls usually
-takes about 0.1 s, so no block is taken for a pause."""
+"""If this process is stopped for at least this long, as when a laptop sleeps, that is a pause. A block with its control
+block takes 1.4 s at most if the model is not slow (`timing.SLOW_SECONDS`), so none is taken for a pause."""
 PAUSE_BLOCKS = 5
 """A pause also lasts at least this many times as long as the longest block so far: blocks of a slow model are long."""
 _THROTTLES = ("SwThermalSlowdown", "HwThermalSlowdown", "SwPowerCap", "HwPowerBrakeSlowdown", "HwSlowdown")

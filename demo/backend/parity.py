@@ -1,8 +1,8 @@
 """Compares the outputs of eager and compiled by the rule of PyTorch's benchmarks: `same()` in torch/_dynamo/utils.py.
 
 - Covered: every tensor of the output, for one input and one call of eager and of compiled. Of a text model: the logits
-  of its answer's tokens, and in float32 the tokens themselves. Integers, booleans and bytes have to be equal. If some
-  differ, but rounding alone moves about as many, the verdict is 'not comparable'.
+  of its answer's first 64 tokens, and in float32 all tokens themselves. Integers, booleans and bytes have to be equal.
+  If some differ, but rounding alone moves about as many, the verdict is 'not comparable'.
 - Not covered: other inputs, outputs that are not tensors, gradients, whether predictions are right.
 - Not found: a fault in numbers a thousand times smaller than their tensor's root mean square; in float16 and bfloat16
   also a fault in few numbers that is no larger than a rounding error.
@@ -26,8 +26,8 @@ from .effects import Effects, tensors
 from .workload import Model, Workload, refuse_call
 
 TOLERANCE = 1e-3
-"""dynamo's tolerance for transformers and timm. Allowed is this share of the number, plus this share of the tensor's
-root mean square, or of 1 if that is less."""
+"""dynamo's tolerance for transformers and timm. Allowed is this share of the number (if it is more, one rounding of its
+format), plus this share of the tensor's root mean square, or of 1 if that is less."""
 SIZE_OF_ZEROS = 1e-4
 """Assumed root mean square of a tensor of zeros, so that its tolerance is about one rounding of float32."""
 NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
@@ -63,10 +63,11 @@ def compare_outputs(
 
     - `again`: the outputs of a second eager call. If they differ from `eager`, the verdict is 'not comparable'.
     - `dtype`: the run's number format, a key of `NUMBER_FORMATS`.
-    - `reference`: called only if compiled's outputs are beyond the tolerance. `reference(0)` returns the outputs of a
-      float64 copy of the model. `reference(0.1)` does so, too, but changes each layer's results at random by up to 5 %.
-    - If `reference` raises an exception, the verdict is 'not comparable', or 'differ' if compiled has NaN or infinity
-      where eager has a number.
+    - `reference`: called only if numbers of compiled are beyond the tolerance, or integers differ. `reference(0)`
+      returns the outputs of a float64 copy of the model. `reference(0.1)` does so, too, but changes each layer's
+      results at random by up to 5 %.
+    - If `reference` raises an exception, the verdict is 'differ' if integers differ, or if compiled has NaN or infinity
+      where eager has a number. Otherwise it is 'not comparable'.
     - `task`: how far the predictions agree, stored as `Parity.task`; None if there are no predictions.
     - `fault`: what differs in the predictions; '' for nothing. In float32 a fault makes the verdict 'differ'.
     - `effects`: the side effects of an eager call. Outputs that differ are 'not comparable' if the call draws random
@@ -87,7 +88,8 @@ def _verdict(
 ) -> tuple[ParityVerdict, str, float]:
     """Returns the verdict of `compare_outputs`, its reason as a sentence, and the largest absolute difference.
 
-    Returns infinity for a difference that is not finite, and if nothing was compared.
+    Returns infinity for a difference that is not finite, and for 'not comparable' unless the outputs are so near that
+    roundings may explain it.
     """
     if not any(tensor.numel() for tensor in tensors(eager)):
         return "not comparable", "The outputs hold no tensor with numbers to compare.", math.inf
@@ -160,7 +162,10 @@ def _verdict(
 
 
 def _moved_integers(eager: object, reference: Callable[[float], object], rounding: float) -> int:
-    """Returns how many of eager's integers, such as indices of largest numbers, change in float64; 0 if that fails."""
+    """Returns how many of eager's integers, such as indices, differ in float64, at most in three runs; 0 if one fails.
+
+    The second and third run change each layer's results at random by `rounding`.
+    """
     torch.manual_seed(0)
     with suppress(Exception):  # a model may fail in float64 in any way
         return max(_unequal(eager, reference(share)) for share in (0.0, rounding, rounding))
@@ -181,7 +186,7 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
     - `numbers`: the tensor as computed by eager, by compiled and in float64. Further float64 runs may follow, in which
       each layer's results were changed at random: they show how far rounding errors can move the tensor.
     - Compiled's error may be `multiple` times eager's error. If twice the error of a further run is larger, it replaces
-      eager's error. About one rounding error is added.
+      eager's error. Added are one rounding error and a tenth of `TOLERANCE`, both as shares of the tensor's size.
     - `rounding`: the relative size of one rounding error in the run's number format.
     """
     mine, other, exact, *perturbed = numbers
@@ -204,7 +209,8 @@ def float64_reference(
 ) -> Callable[[float], object]:
     """Returns a function for the argument `reference` of `compare_outputs`. It runs a float64 copy of the model.
 
-    - On a CPU the function raises MemoryError if too little memory is free for the copy.
+    - The function raises MemoryError if too little memory is free for the copy on a CPU, and TypeError for weights of
+      complex numbers.
     - `peak_memory_bytes`: eager's peak, from which the memory needed is estimated; None: no check.
     - `on_run`: called before each run.
     """
@@ -285,7 +291,7 @@ def _other_outputs(workload: Workload, model: Model, known: object) -> object | 
 
 
 def _numbers(outputs: object) -> list[torch.Tensor]:
-    """Returns every floating-point tensor of an output, as float64 on the CPU, in a fixed order."""
+    """Returns every floating-point or complex tensor of an output, as real float64 on the CPU, in a fixed order."""
     numbers = [leaf.detach().cpu() for leaf in tensors(outputs) if leaf.dtype.to_real().is_floating_point]
     return [(torch.view_as_real(tensor) if tensor.is_complex() else tensor).double() for tensor in numbers]
 

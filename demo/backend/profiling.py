@@ -1,5 +1,6 @@
 """Measures eager and compiled after the timing, because profiling would slow timed calls down.
 
+- Before it: eager's memory on a GPU, to which the compile would add.
 - Measured: seconds of GPU work in a call, throughput of calls that do not wait, peak memory, and the longest kernels.
   Also the roofline: the operations and bytes that one call needs at least, and the device's rates.
 - Limits: if a model's forward waits for the GPU, that wait counts as work. On a CPU the memory is that of the whole
@@ -101,8 +102,8 @@ def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | Non
     - On a CPU: the peak resident set of the whole process (Linux). Reserved bytes are None.
     - On CUDA: the memory of torch's native allocator. The whole memory pool of a CUDA graph counts as in use, because a
       replay allocates nothing.
-    - `besides`: a model whose weights are subtracted; None for no model. For a package, which has weights of its own,
-      pass the eager model.
+    - `besides`: a model whose weights are subtracted, on CUDA only; None for no model. For a package, which has weights
+      of its own, pass the eager model.
     """
     if device.type == "cpu":
         return _peak_resident_set(call), None

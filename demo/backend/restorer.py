@@ -1,4 +1,4 @@
-"""Gives each call of a model what the first one got: inputs, and the tensors, arrays and lists that its modules keep.
+"""Gives each call of a model what the first one got: inputs, and the tensors, arrays, lists and dicts of its modules.
 
 Not covered: state outside of modules and inputs, and what sets, callables and objects without Python attributes hold.
 Python numbers are restored only if a call also changes something else.
@@ -55,7 +55,7 @@ class Slot:
     name: str
     value: object
     copy: Any
-    """A copy of `value` if it is a tensor or NumPy array; a shallow copy of a list, deque, dict or tuple; else None."""
+    """A copy of a dense tensor or an array; a shallow copy of a list, deque, dict or tuple; None of any other value."""
     layout: Layout | None = None
 
     @classmethod

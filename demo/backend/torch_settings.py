@@ -26,8 +26,9 @@ NO_SPEED = re.compile(
 )
 """Matches those names that are left out although `MOVES_SPEED` matches them: they do not change speed, or their values
 are secret."""
-OPAQUE = re.compile(r"(?<!\w)(?=\w*\d)(?=\w*[A-Za-z])\w{20,}")
-"""Matches a long word of letters and digits, as secrets are: no value of a variable that moves speed has one."""
+OPAQUE = re.compile(r"(?<!\w)(?!AVX\d|roundup_power2_divisions\b)(?=\w*\d)(?=\w*[A-Za-z])\w{20,}")
+"""Matches a long word of letters and digits, as secrets are. Not matched are those that oneDNN or torch's allocator
+knows, such as AVX512_CORE_AMX_FP16."""
 
 
 def speed_variables() -> str:

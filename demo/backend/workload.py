@@ -37,7 +37,10 @@ def is_cast(tensor: torch.Tensor) -> bool:
 
 
 def on_device(tensor: torch.Tensor, spec: RunSpec, device: torch.device) -> torch.Tensor:
-    """Copies an input to the device. Real numbers get the spec's dtype, and a 4-D tensor the spec's memory format."""
+    """Returns an input on the device: in the spec's dtype if it `is_cast`, a 4-D one in the spec's memory format.
+
+    It is a copy only if something of it changes.
+    """
     moved = tensor.detach().to(device, dtype_of(spec) if is_cast(tensor) else None)
     channels_last = spec.channels_last and moved.dim() == 4
     return moved.contiguous(memory_format=torch.channels_last) if channels_last else moved
@@ -94,11 +97,11 @@ class Workload(ABC):
         raise NotImplementedError("a model of one's own has its sizes in its function")
 
     def predictions(self, outputs: object) -> Predictions | None:
-        """Returns predictions from the outputs of one call; None with random weights, and for a user's own model."""
+        """Returns predictions from what `outputs` returned; None with random weights, and for a user's own model."""
         return None
 
     def end_to_end(self, outputs: object) -> EndToEnd | None:
-        """Times what a request needs besides the model's call, such as preprocessing. `outputs`: those of one call.
+        """Times what a request needs besides the model's call, such as preprocessing. `outputs`: as `outputs` returned.
 
         Returns None for a task without such steps.
         """
@@ -139,7 +142,10 @@ class Workload(ABC):
         return compilation.clone_outputs(self.call(model)())
 
     def exact_outputs(self, exact: Model) -> object:
-        """Returns what `outputs` would return for `exact`, a float64 copy of the model. All tensors are float64."""
+        """Returns the outputs of `exact`, a float64 copy of the model, for the same inputs in float64.
+
+        They have the tensors of `outputs` in the same order. A text model's have only the logits.
+        """
 
         def double(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.double() if tensor.is_floating_point() else tensor.clone()

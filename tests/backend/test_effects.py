@@ -272,8 +272,8 @@ class ChangesMoreLater(nn.Module):
     calls = 0
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        self.calls += 1
-        return x.mul_(0.5) * (mask.mul_(0.5) if self.calls > 4 else mask * 0.5)
+        ChangesMoreLater.calls += 1  # of the class: an instance's number would be restored
+        return x.mul_(0.5) * (mask.mul_(0.5) if ChangesMoreLater.calls > 4 else mask * 0.5)
 
 
 def test_an_input_that_later_calls_change_is_restored_as_well() -> None:
@@ -298,6 +298,14 @@ def counts(model: Any, x: torch.Tensor) -> torch.Tensor:
 def test_a_number_that_changes_is_named_and_left() -> None:
     model_effects, workload = observed(counts, count=0)
     assert model_effects.changes == "own count" and not workload.restorer.needed
+
+
+def test_a_number_is_restored_together_with_an_input() -> None:
+    model_effects, workload = observed(lambda m, x: counts(m, x.mul_(0.5)), count=0)
+    assert model_effects.changes == "input x and its own count" and model_effects.undone
+    with torch.no_grad():
+        first, second = (workload.once(workload.model) for _ in range(2))
+    assert torch.equal(first, second)
 
 
 def halved_by_numpy(model: Any, x: torch.Tensor) -> torch.Tensor:

@@ -102,6 +102,10 @@ def test_variables_that_move_speed_stand_with_the_result(monkeypatch) -> None:
     monkeypatch.setenv("TORCH_X", "4f8a1c2e9b7d4f8a1c2e9b7d")
     assert "GOMP_SPINCOUNT=7, " in torch_settings.speed_variables()
     assert "TORCH_X=…, TRITON_HOST=redis://host" in torch_settings.speed_variables()
+    known = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_AMX_FP16", "PYTORCH_ALLOC_CONF": "roundup_power2_divisions:4"}
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+        assert f"{name}={value}" in torch_settings.speed_variables()
 
 
 def test_a_sparse_input_has_no_memory_format() -> None:

@@ -100,7 +100,10 @@ def _is_compiled(module: torch.nn.Module) -> bool:
 
 
 def _place(model: torch.nn.Module, spec: RunSpec, device: torch.device) -> torch.nn.Module:
-    """Returns the module in eval mode, on the device. Weights get the spec's dtype, as far as they are `is_cast`."""
+    """Returns the module on the device, in eval mode if it has modes.
+
+    If a weight that `is_cast` has another dtype than the spec's, all such weights and buffers get the spec's.
+    """
     dtype = dtype_of(spec)
     with contextlib.suppress(NotImplementedError):  # an exported module refuses: it has one mode
         model.eval()  # not chained: a user's `train` may return nothing
@@ -151,8 +154,8 @@ def _import_file(checkpoint: str, file: Path) -> ModuleType:
 def _find_neighbours(folder: Path) -> None:
     """Makes imports find the files of the user's folder before those of this project and of installed packages.
 
-    Files named like a module of Python's own are not found this way: torch imports some of these late, and would get
-    the user's file instead.
+    Not found this way are files named like a package that is imported already, such as torch, or like a module of
+    Python's own: torch imports some of these late, and would get the user's file instead.
     """
     package = __name__.partition(".")[0]
     own = importlib.machinery.PathFinder.find_spec(package, [str(folder)])

@@ -57,7 +57,7 @@ class Decoding:
         """Decoding steps of a whole answer: one fewer than its tokens, because the prefill gives the first."""
         self.step = 0
         self.first = self.token = prompt[:, -1:]
-        """The answer's first and its latest token, both [batch, 1]. Before the prefill: the prompt's last token."""
+        """The answer's first and its latest token, both [batch, 1]. The prefill sets both."""
         self.eager_tokens: torch.Tensor | None = None
         """The eager model's answer, [answer tokens], on the CPU; None before there is one."""
         length = prompt.shape[1] + tokens
