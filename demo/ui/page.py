@@ -51,7 +51,7 @@ def launch(page: "Page", **settings: Any) -> tuple[FastAPI, str, str]:
         "max_file_size": limits.current().file_bytes,
         # an API call occupies a thread while its run or search waits or runs; SPARE_THREADS answer everything else
         "max_threads": 2 * limits.current().queue + SPARE_THREADS,
-        # each API call is a session of its own, and gradio keeps a third of a megabyte for each
+        # each API call is a session of its own, and gradio keeps the state of each
         "state_session_capacity": SESSIONS,
         "allowed_paths": [],
         "app_kwargs": {
@@ -103,7 +103,8 @@ class Page(gradio_workarounds.Blocks):
                 "best": api.make_best(runner, desk.queue, desk.history),
             }
             for name, function in endpoints.items():
-                gr.api(function, api_name=name, concurrency_limit=None)  # `RunQueue` lets one run at a time through
+                # `RunQueue` lets one run at a time through; 200 whole results need 50 MB and a second of the processor
+                gr.api(function, api_name=name, concurrency_limit=2 if name == "history" else None)
 
     def _greet(self) -> tuple[object, object]:
         """Waits for the machine, as `machine_of` does. Returns updates of the masthead and of the list of modes."""

@@ -10,15 +10,19 @@ import contextlib
 import logging
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Coroutine, Iterator
+from types import SimpleNamespace
 from typing import Any, Literal, NoReturn
 
 import gradio as gr
+import gradio.blocks
 import gradio.networking
 import gradio.processing_utils
 import gradio.queueing
+import gradio.route_utils
 import gradio.routes
+import gradio.state_holder
 from fastapi import HTTPException, Request
 from gradio.blocks import BlockFunction
 from gradio.components.api_component import Api
@@ -49,6 +53,8 @@ def prepare(page: gr.Blocks) -> None:
     queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize  # else gradio sums up the last 10 000 events after each event
     queue.__class__, queue.pending_messages_per_session, queue.clients = Queue, Messages(), {}
     queue.pending_event_ids_session = defaultdict(set)
+    for module in (gradio.state_holder, gradio.route_utils, gradio.blocks):
+        module.SessionState = Session  # type: ignore[attr-defined]
     refuse_addresses()
     bound_uploads()
 
@@ -92,18 +98,41 @@ sessions belong to closed pages and to calls of the API. 60, because 50 visitors
 OPEN_SECONDS = 30.0
 """The time in which a browser opens the stream of its messages after a call. A busy machine answers late, and an unread
 session is removed only afterwards, unless there are too many sessions in all."""
+MOST_UNREAD_BYTES = 200_000_000
+"""The most bytes of answers that nobody has read yet, of all sessions. The answer of `/history` may have 100 MB."""
+MOST_WAITING = 500
+"""The most calls that wait until the server starts them. Each holds what its request sent."""
 CLOSED_SECONDS = 2.0
 """A page counts as closed if its stream of messages broke off and no new stream is opened within this time."""
 
 
-MessageQueue = asyncio.Queue[EventMessage]
+class MessageQueue(asyncio.Queue[EventMessage]):
+    """The messages to one session. `bytes` is their size as JSON."""
+
+    bytes = 0
+
+    def _put(self, message: EventMessage) -> None:
+        size = 0
+        with contextlib.suppress(ValueError):  # gradio cannot send it either
+            size = len(message.model_dump_json(fallback=str))
+        self.bytes += size
+        self._queue.append((message, size))  # type: ignore[attr-defined]
+
+    def _get(self) -> EventMessage:
+        message, size = self._queue.popleft()  # type: ignore[attr-defined]
+        self.bytes -= size
+        return message  # type: ignore[no-any-return]
 
 
 class Messages(dict[str, MessageQueue]):
     """The queue of messages of each session. A session that was removed gets a queue that nobody reads."""
 
     def __missing__(self, session: str) -> MessageQueue:
-        return asyncio.Queue()
+        return MessageQueue()
+
+    def __setitem__(self, session: str, messages: object) -> None:
+        """Gives the session a `MessageQueue` in place of `messages`, the queue that gradio made."""
+        super().__setitem__(session, MessageQueue())
 
     def __delitem__(self, session: str) -> None:
         """Does nothing: gradio deletes a session's messages when its stream breaks off, but its page may be open."""
@@ -118,6 +147,7 @@ class Queue(gradio.queueing.Queue):
     """gradio's queue, but an error does not end it.
 
     - If there are too many sessions, those whose messages no page reads are removed before others.
+    - If there are too many waiting calls or unread bytes, sessions of the client that has the most are removed.
     - If a page's stream of messages breaks off, its calls go on, provided that the page opens a new stream soon.
     """
 
@@ -129,6 +159,8 @@ class Queue(gradio.queueing.Queue):
         self, body: PredictBodyInternal, request: Request, username: str | None
     ) -> tuple[bool, Any, Literal["success", "error", "queue_full", "validator_error"]]:
         """Adds an event to the queue. Of too many sessions, removes one: if possible, one that no page reads."""
+        if body.simple_format:
+            body.session_hash = None  # a call over HTTP is a session of its own, whatever name it sends
         client = (request.client and request.client.host, request.headers.get("x-forwarded-for"))
         messages: Any = self.pending_messages_per_session
         now = time.monotonic()
@@ -139,11 +171,42 @@ class Queue(gradio.queueing.Queue):
             await self._remove(theirs[0])
         elif len(messages) >= MOST_SESSIONS:
             await self._remove(next(iter(theirs or unread or self.clients)))
+        if len(self) >= MOST_WAITING:
+            lines = self.event_queue_per_concurrency_id.values()
+            await self._remove(self._heaviest(Counter(event.session_hash for line in lines for event in line.queue)))
         pushed = await super().push(body, request, username)
         if body.session_hash is not None:  # gradio gives a call without a session one of its own
             self.clients.pop(body.session_hash, None)
             self.clients[body.session_hash] = client, now
         return pushed
+
+    def send_message(self, event: gradio.queueing.Event, event_message: EventMessage) -> None:
+        """Adds a message to those of the event's session. If there are too many unread bytes, removes sessions."""
+        messages: Any = self.pending_messages_per_session
+        while sum(held.bytes for held in messages.values()) > MOST_UNREAD_BYTES:
+            unread = {session: held.bytes for session, held in messages.items() if not messages.is_read(session)}
+            if not any(unread.values()):
+                break
+            session = self._heaviest(Counter(unread))
+            messages.pop(session)
+            self._later(self._remove(session))
+        super().send_message(event, event_message)
+
+    def _heaviest(self, sizes: Counter[str]) -> str:
+        """Returns the session with the largest size, of the client whose sessions have the largest sum of sizes."""
+
+        def client(session: str) -> object:
+            return self.clients.get(session, (None, 0.0))[0]
+
+        of_client: Counter[object] = Counter()
+        for session, size in sizes.items():
+            of_client[client(session)] += size
+        return max(sizes, key=lambda session: (of_client[client(session)], sizes[session]))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._asyncio_tasks.add(task)
+        task.add_done_callback(self._asyncio_tasks.discard)
 
     async def _remove(self, session: str) -> None:
         """Removes a session, its calls and its state."""
@@ -178,9 +241,7 @@ class Queue(gradio.queueing.Queue):
             await super().clean_events(event_id=event_id)
             return
         # not awaited, because gradio cancels this coroutine together with the broken stream
-        task = asyncio.create_task(self._clean_closed(session_hash))
-        self._asyncio_tasks.add(task)
-        task.add_done_callback(self._asyncio_tasks.discard)
+        self._later(self._clean_closed(session_hash))
 
     async def _clean_closed(self, session: str) -> None:
         end = time.monotonic() + CLOSED_SECONDS
@@ -191,6 +252,24 @@ class Queue(gradio.queueing.Queue):
             await asyncio.sleep(POLL_SECONDS)
         self.pending_messages_per_session.pop(session, None)
         await super().clean_events(session_hash=session)
+
+
+class Session(gradio.state_holder.SessionState):
+    """gradio's state of a session, but without a copy of the page's configuration.
+
+    Only gradio's deep links need the copy, and this server has none. To make it took 15 ms of the processor for each
+    session, during which the server answered nobody, and a third of a megabyte.
+    """
+
+    def __init__(self, blocks: gr.Blocks) -> None:
+        no_blocks: Any = SimpleNamespace(default_config=blocks.default_config, blocks={})
+        super().__init__(no_blocks)
+
+    def _update_config(self, key: int) -> None:
+        """Does nothing: gradio would update its copy."""
+
+    def _update_value_in_config(self, key: int, value: object) -> None:
+        """Does nothing: gradio would update its copy."""
 
 
 class Blocks(gr.Blocks):

@@ -17,7 +17,8 @@ from gradio import processing_utils
 from gradio.components.api_component import Api
 from gradio.data_classes import PredictBodyInternal
 from gradio.queueing import Queue
-from gradio.state_holder import StateHolder
+from gradio.server_messages import ProcessCompletedMessage
+from gradio.state_holder import SessionState, StateHolder
 from gradio.utils import LRUCache
 from support.page_support import answering, serving
 from support.samples import ok_result
@@ -158,14 +159,65 @@ def test_a_page_behind_the_address_of_a_flood_has_time_to_read(queue: Any, monke
 def test_of_many_clients_those_that_read_stay(queue: Any) -> None:
     join(queue, "reads", "b")
     for number in range(200):
-        queue.pending_messages_per_session["reads"] = asyncio.Queue()  # it has read them all
+        queue.pending_messages_per_session["reads"] = None  # a new queue: it has read them all
         join(queue, str(number), f"client {number}")
     assert "reads" in queue.pending_messages_per_session
     assert len(queue.pending_messages_per_session) == gradio_workarounds.MOST_SESSIONS
 
 
+@pytest.mark.parametrize("of_one_session", [True, False])
+def test_unread_answers_are_bounded(of_one_session: bool, queue: Any, monkeypatch) -> None:
+    monkeypatch.setattr(gradio_workarounds, "MOST_UNREAD_BYTES", 10_000)
+    held = queue.pending_messages_per_session
+
+    async def answers() -> None:
+        for number in range(30):
+            client, session = ("b", "honest") if number == 0 else ("a", "a" if of_one_session else str(number))
+            request = SimpleNamespace(client=SimpleNamespace(host=client), headers={})
+            await queue.push(PredictBodyInternal(session_hash=session, fn_index=0, data=[]), request, None)
+            *_, event = queue.event_ids_to_events.values()
+            queue.send_message(event, ProcessCompletedMessage(output={"data": ["x" * 3000]}, success=True))
+            await asyncio.sleep(0)
+            assert sum(len(answer.output["data"][0]) for answer in answers_in(held)) <= 13_000
+        assert "honest" in held and set(queue.pending_event_ids_session) == set(held)
+        while not held["honest"].empty():
+            held["honest"].get_nowait()
+        assert held["honest"].bytes == 0
+
+    def answers_in(held: Any) -> list[Any]:
+        messages = [message for session in held.values() for message, _ in session._queue]
+        return [message for message in messages if isinstance(message, ProcessCompletedMessage)]
+
+    asyncio.run(answers())
+
+
+@pytest.mark.parametrize("output", [{"data": [object(), {1: float("nan")}]}, {"data": ["\ud800"]}], ids=ascii)
+def test_any_message_can_be_held(output: Any) -> None:
+    messages = gradio_workarounds.MessageQueue()
+    messages.put_nowait(message := ProcessCompletedMessage(output=output, success=True))
+    assert messages.get_nowait() is message and messages.bytes == 0
+
+
+def test_a_client_with_many_waiting_calls_loses_them(queue: Any, monkeypatch) -> None:
+    monkeypatch.setattr(gradio_workarounds, "MOST_WAITING", 30)
+    for number in range(8):
+        join(queue, "honest", "b")
+        join(queue, "1", f"client {number}")
+    for number in range(200):
+        join(queue, str(number % 15))
+        assert len(queue) <= 30
+    assert "honest" in queue.pending_messages_per_session
+
+
+def test_a_call_over_http_does_not_name_its_session(queue: Any) -> None:
+    request = SimpleNamespace(client=None, headers={})
+    call = PredictBodyInternal(session_hash="x" * 100_000, fn_index=0, data=[], simple_format=True)
+    _, event, _ = asyncio.run(queue.push(call, request, None))
+    assert list(queue.pending_messages_per_session) == [event]
+
+
 def test_a_message_to_a_removed_session_harms_nothing(queue: Any) -> None:
-    queue.pending_messages_per_session["gone"].put_nowait(0)
+    queue.pending_messages_per_session["gone"].put_nowait(ProcessCompletedMessage(output={}, success=True))
     assert "gone" not in queue.pending_messages_per_session
 
 
@@ -214,6 +266,20 @@ def test_no_part_counts_the_seconds_of_its_event() -> None:
     with gradio_workarounds.Blocks(analytics_enabled=False) as page:
         page.load(lambda: "", None, gr.Textbox(), show_progress="hidden")
     assert [event["show_progress_on"] for event in page.get_config_file()["dependencies"]] == [[]]
+
+
+def test_a_session_has_no_copy_of_the_page() -> None:
+    with gradio_workarounds.Blocks(analytics_enabled=False) as page:
+        state, shown, button = gr.State(1), gr.Textbox(), gr.Button()
+        button.click(lambda count: (count + 1, gr.update(label=f"{count}")), state, [state, shown])
+    assert SessionState(page).config_values  # still needed
+    gradio_workarounds.prepare(page)
+    page.state_holder = StateHolder()
+    page.state_holder.set_blocks(page)
+    assert not page.state_holder["one"].config_values
+    for count in (1, 2):
+        answer = asyncio.run(page.process_api(page.fns[0], [None], page.state_holder["one"]))
+        assert answer["data"][1]["label"] == str(count)
 
 
 # ---- addresses
