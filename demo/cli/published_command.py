@@ -52,8 +52,8 @@ def _table(rows: list[PublishedRow]) -> str:
         settings = (row.gpu, str(row.batch_size), row.torch, row.mode, row.task, row.model)
         lines.append((*settings, *times, speedup, " ".join(last)))
     numbered = [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
-    source = f"Published: mean of 300 calls, {published.SOURCE}"
-    return "\n".join([*terminal.table(lines), "", *numbered, source])
+    source = [f"Published: mean of 300 calls, {published.SOURCE}"] if not all(row.measured for row in rows) else []
+    return "\n".join([*terminal.table(lines), "", *numbered, *source]).rstrip()
 
 
 def _conditions(row: PublishedRow) -> str:

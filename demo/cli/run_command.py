@@ -46,7 +46,7 @@ def add_to(commands: common.Commands) -> None:
     parser.add_argument("--trace", type=trace, metavar="FILE", help=text)
     text = "build with AOTInductor and keep its package in FILE.pt2"
     parser.add_argument("--package", type=package, metavar="FILE.pt2", help=text)
-    text = "write the figures as a Markdown table"
+    text = "write the result with all details as Markdown"
     parser.add_argument("--export-markdown", type=common.output_file, metavar="FILE", help=text)
     text = "write the result as one HTML file to send: race, slider, machine; without FILE into this folder"
     names = ("--share", "--html")

@@ -68,7 +68,7 @@ def card(report: Report) -> bytes:
         _write(pen, (_EDGE, 553), report.pays, 32, _RIGHT)
         breaks = "; with added graph breaks" if result.spec.graph_break else ""
         _write(pen, (_EDGE, 598), f"{fmt.capital(report.interval_and_basis)}{breaks}", 28, _RIGHT, colour=PAGE_MUTED)
-    return _encode(image.quantize(64, dither=Image.Dither.NONE))  # a third of the bytes, in the same time
+    return _encode(image.quantize(64, dither=Image.Dither.NONE))  # 29 kB instead of 76
 
 
 def _bars(report: Report, pen: ImageDraw.ImageDraw) -> None:

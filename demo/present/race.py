@@ -18,7 +18,7 @@ from . import naming
 from .colours import COMPILED, EAGER
 
 TITLE = "Calls answered over time"
-NO_RACE = "This run has no race: it takes a known speed-up, outputs that agree and a first call that was measured."
+NO_RACE = "This run has no race: that takes a verdict, outputs that do not differ, and the time of a first call."
 PLAYED_SECONDS = 9
 
 

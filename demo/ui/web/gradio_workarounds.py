@@ -93,8 +93,9 @@ def refuse_addresses() -> None:
 
 MOST_SESSIONS = 2000
 MOST_UNREAD_OF_A_CLIENT = 60
-"""The most sessions of one IP address whose messages nobody reads. An open page reads its messages at once, so unread
-sessions belong to closed pages and to calls of the API. 60, because 50 visitors may come through one proxy."""
+"""The most sessions of one client (`Queue.clients`) whose messages nobody reads. An open page reads its messages at
+once, so unread sessions belong to closed pages and to calls of the API. 60, because 50 visitors may come through one
+proxy."""
 OPEN_SECONDS = 30.0
 """The time in which a browser opens the stream of its messages after a call. A busy machine answers late, and an unread
 session is removed only afterwards, unless there are too many sessions in all."""
