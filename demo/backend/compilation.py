@@ -118,7 +118,9 @@ class CompileLog:
         """
         compiles = get_compilation_metrics()
         return tuple(
-            _place(metrics, _guard(metrics.recompile_reason)) for metrics in compiles if metrics.recompile_reason
+            _place(metrics, _guard(metrics.recompile_reason))
+            for metrics in compiles
+            if metrics.recompile_reason and metrics.fail_type is None  # not one that is refused at the limit
         )
 
     @property

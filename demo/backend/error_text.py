@@ -18,7 +18,8 @@ def first_line(error: BaseException) -> str:
 
     - If the message contains a compiler's output, the line is the first error in it.
     - If the message contains a child process's traceback, the line is the exception at its end.
-    - Any other message is cut to its first two lines that are not advice on debugging.
+    - Any other message, and output without a known form of error, is cut to its first two lines that are not advice on
+      debugging.
     - Without a message, the line is the name of the error's type.
     """
     text, advice = str(error), ("Set TORCH", "You can suppress", "import torch", "torch._dynamo")

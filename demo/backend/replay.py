@@ -14,7 +14,7 @@ import torch
 from ..core.options import BadInput, RunSpec
 from ..core.refusals import resolve
 from ..core.size_log import InputSize
-from . import compilation, compile_cache, compile_model, error_text, machine_probe, tasks
+from . import compilation, compile_cache, compile_model, error_text, failures, machine_probe, tasks
 from .messages import answer_one_job
 from .workload import Workload
 
@@ -32,9 +32,9 @@ def replay(workload: Workload, sizes: list[InputSize], compiled: bool) -> dict[s
     for size in dict.fromkeys(sizes):
         try:
             workload.model(**workload.batch_of(size))
-        except torch.OutOfMemoryError:
-            raise
         except Exception as error:
+            if failures.is_out_of_memory(error):
+                raise
             raise BadInput(f"The model cannot be called with {size}: {error_text.first_line(error)}") from error
     log = compilation.CompileLog()
     model = compile_model.apply_compile(workload.model, workload.spec) if compiled else workload.model
@@ -60,8 +60,10 @@ def replay_job(
             return replay(tasks.load(resolve(spec, machine_probe.host()), input_file), sizes, compiled)
     except BadInput as refusal:
         return {"refused": str(refusal)}
-    except torch.OutOfMemoryError:
-        return {"failed": "out of memory"}
+    except Exception as error:
+        if failures.is_out_of_memory(error):
+            return {"failed": "out of memory"}
+        raise
 
 
 if __name__ == "__main__":

@@ -346,7 +346,8 @@ def time_fixed_count(
     """Returns the seconds of `calls` calls.
 
     Every `REPORT_SECONDS`, and at the end, calls `between_calls` with the seconds so far. It returns for how many
-    seconds this process was stopped since then; 0 or None for none. After a stop, the calls since then are dropped.
+    seconds this process was stopped since the last time; 0 or None for none. After a stop, the calls since the last
+    time are dropped.
     """
     times: list[float] = []
     with garbage_collection_off():

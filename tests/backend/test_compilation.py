@@ -94,7 +94,7 @@ def test_breaks_are_counted_if_a_users_file_disables_logging(how: str) -> None:
 
 def test_too_many_recompiles_fall_back_to_eager() -> None:
     summary = compiled(Counting(), calls=10)
-    assert len(summary.recompiles) >= 7  # dynamo takes 8 graphs of a function
+    assert len(summary.recompiles) == summary.graphs - 1 >= 7  # dynamo takes 8 graphs of a function
     assert len(compiled(Counting(), calls=3).recompiles) == 2
     first, (fallback,) = summary.recompiles[0], summary.fallbacks
     assert first.reason == "the guard self.calls == 0 failed"

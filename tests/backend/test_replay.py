@@ -2,17 +2,20 @@
 
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
 from support import own_workload, tiny_vit
 from support.own_workload import SCENE
 
-from demo.backend import compilation, compile_model, replay, tasks
+from demo.backend import compilation, compile_cache, compile_model, machine_probe, replay, tasks
 from demo.core import catalog
 from demo.core.options import BadInput
-from demo.core.size_log import read_log
+from demo.core.size_log import InputSize, read_log
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +77,13 @@ def test_eager_waits_for_nothing() -> None:
 def test_a_size_that_the_model_cannot_take_is_refused() -> None:
     with pytest.raises(BadInput, match="cannot be called with 1 × 96 × 64"):
         replay_log("shapes-vit", "auto", "1\n1 96 64", compiled=False)
+
+
+def test_a_size_for_which_a_cpus_memory_is_too_small_fails(monkeypatch, tmp_path: Path) -> None:
+    full = Mock(side_effect=RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"))
+    monkeypatch.setattr(tasks, "load", lambda *_: SimpleNamespace(model=full, batch_of=lambda size: {}))
+    monkeypatch.setattr(replay, "resolve", lambda spec, host: spec)
+    monkeypatch.setattr(machine_probe, "host", lambda: None)
+    monkeypatch.setattr(compile_cache, "use_empty_cache", lambda folder: None)
+    spec = catalog.make_spec("shapes-vit", device="cpu")
+    assert replay.replay_job(spec, SCENE, [InputSize(1)], False, tmp_path) == {"failed": "out of memory"}
