@@ -38,7 +38,7 @@ def use_empty_cache(folder: Path) -> None:
 def remove_unfinished(folder: Path) -> tuple[set[str], int]:
     """Removes unfinished libraries, with their sources, and damaged JSON files from `folder`, inductor's cache.
 
-    Returns two values: the names of the remaining compiled files and of their folders, and how many files were
+    Returns two values: the names of the remaining files of kernels and of their folders, and how many files were
     unfinished or damaged. Folders are named because Triton names a kernel's folder, not its file, by the kernel's hash.
     A locked library stays, because another process is linking it. Damage in other files shows only when a compile
     fails: see `heal`.

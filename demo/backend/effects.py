@@ -348,7 +348,7 @@ class _Trace(TorchDispatchMode):
 
 
 def growth_per_call(call: Callable[[], object]) -> int:
-    """Returns by how many bytes each further call raises the memory of all living tensors; 0 if it does not grow."""
+    """Returns by how many bytes each call raises the memory of living tensors (made in these calls); 0 if by none."""
     sizes = []
     gc.freeze()  # objects from before are not looked through again
     try:

@@ -162,9 +162,9 @@ def _verdict(
 
 
 def _moved_integers(eager: object, reference: Callable[[float], object], rounding: float) -> int:
-    """Returns how many of eager's integers, such as indices, differ in float64, at most in three runs; 0 if one fails.
+    """Returns how many of eager's integers, such as indices, differ in float64: the most of three runs; 0 if one fails.
 
-    The second and third run change each layer's results at random by `rounding`.
+    The second and third run change each layer's results at random by up to half of `rounding`.
     """
     torch.manual_seed(0)
     with suppress(Exception):  # a model may fail in float64 in any way

@@ -35,7 +35,10 @@ class PictureWorkload(Workload):
     def load(
         cls, spec: RunSpec, device: torch.device, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None
     ) -> Self:
-        """Reads the picture, calls `on_image` with its facts, and loads the model. Raises as `tasks.load` does."""
+        """Reads the picture, calls `on_image` with its facts, and loads the model.
+
+        Raises BadInput if a step fails, unless memory runs out.
+        """
         if file is None:
             raise BadInput(f"{spec.checkpoint} sees a picture, and none was given. Name one.")
         picture, image = images.read_picture(file)

@@ -30,7 +30,8 @@ SETTLED = 0.10
 torch.utils.benchmark's `adaptive_autorange`, whose rule is for the interquartile range."""
 WARMUP_CALLS, MAX_WARMUP_CALLS, MAX_WARMUP_SECONDS = 3, 50, 2.0
 CUDA_GRAPH_CALLS = 3
-"""Further warm-up calls with CUDA graphs: the first runs eagerly, the second records, the third replays."""
+"""Further warm-up calls with CUDA graphs. The first call launches kernels one by one, the second records them as a
+graph, and only the third replays the graph."""
 BLOCK_SECONDS = 0.12
 MAX_CALLS_HALF_BLOCK = 14
 """A block is h eager, 2 h compiled and h eager calls. This is the largest h: in a longer block, drift cancels less."""

@@ -18,8 +18,8 @@ LOADERS = {name: import_module(f"{__name__}.{name.replace('-', '_')}").load for 
 def load(spec: RunSpec, file: Path | None, on_image: Callable[[ImageInfo], None] | None = None) -> Workload:
     """Sets torch's global options for the run and loads its model.
 
-    - Raises BadInput if the model cannot be loaded, or lacks the layers that the spec's scope compiles. If memory runs
-      out while a checkpoint is loaded, torch's error is raised.
+    - Raises BadInput if the model cannot be loaded, or lacks the layers that the spec's scope compiles. Torch's
+      errors for lack of memory are raised, too.
     - `file`: the picture; None for a model that needs none.
     - `on_image`: called with the picture's facts before the model is loaded; None for no call.
     """

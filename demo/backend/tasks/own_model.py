@@ -117,7 +117,7 @@ def _place(model: torch.nn.Module, spec: RunSpec, device: torch.device) -> torch
 
 
 def _of_format(model: torch.nn.Module, batch: Batch, spec: RunSpec) -> list[Caveat]:
-    """Returns a caveat if weights or inputs have another number format than float32, in which the run computes."""
+    """Returns a caveat if the run computes in float32, and weights or inputs were given in another number format."""
     if dtype_of(spec) != torch.float32:  # asked for
         return []
     formats = {
