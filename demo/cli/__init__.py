@@ -1,1 +1,1 @@
-"""The command line: `main` has the parser and the commands `list` and `page`. Each other command has a file."""
+"""The command line: `main` has the parser and the commands `list` and `page`, `history_command` also `script`."""

@@ -51,7 +51,7 @@ def _doctor(options: argparse.Namespace) -> int:
     if trouble := hub.problem():
         notes.append(
             f"The Hugging Face Hub cannot be reached: {trouble.reason}; {trouble.remedy}. Checkpoints that ship with "
-            "the project or are in the cache still run, all others with --weights random."
+            "the project or are in the cache still run, others of the list with --weights random."
         )
     reachable = trouble is None
     if options.json:

@@ -1,1 +1,1 @@
-"""The tabs of the page, the form of a run, and the links to the page."""
+"""The tabs of the page, what they show, the form of a run, the bar of stage mode, and the links to the page."""

@@ -34,7 +34,10 @@ SEGFORMER = "nvidia/segformer-b0-finetuned-ade-512-512"
 
 
 def presets(machine: HostInfo | None) -> dict[str, RunSpec]:
-    """Returns the runs that the keys 1 to 4 start in stage mode, by name. Each takes under a minute on two cores."""
+    """Returns the runs that the keys 1 to 4 start in stage mode, by name.
+
+    On two cores each takes about a minute at most, without inductor's instruction probe.
+    """
     segformer: OptionValues = {"checkpoint": "shapes-segformer"}
     if machine is not None and machine.gpu is not None:
         segformer = {"checkpoint": SEGFORMER, "weights": "pretrained" if hub.can_load(SEGFORMER) else "random"}
