@@ -40,7 +40,8 @@ def add_to(commands: common.Commands) -> None:
     parser.add_argument("--export-markdown", type=common.output_file, metavar="FILE", help=text)
     parser.add_argument("--fresh", action="store_true", help="run the cells that are stored already, too")
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="ray: over a Ray cluster")
-    parser.add_argument("--address", help="of the Ray cluster; auto: the one that this machine is part of")
+    text = "of the Ray cluster; auto: the one that this machine is part of; without it a new one is started here"
+    parser.add_argument("--address", help=text)
     parser.add_argument("--gpu-type", action="append", default=[], help="with ray: T4, A100, ...; several: on each")
 
 

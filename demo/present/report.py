@@ -24,7 +24,7 @@ from . import naming, speedup_words as words
 from .race import RaceLine
 
 Kind = Literal["faster", "slower", "same", "unsure", "void"]
-"""The verdict of a run. 'unsure': not decided. 'void': no verdict, because the model was recompiled while timed."""
+"""The verdict of a run. 'unsure': not decided. 'void', in older results: recompiled while timed; today a run fails."""
 OPEN_BECAUSE = {
     "interval": "The range holds 1, so a gain and a loss are both possible",
     "control": (

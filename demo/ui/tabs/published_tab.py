@@ -210,7 +210,7 @@ def _table(rows: Sequence[PublishedRow]) -> object:
 
 
 def _choices(rows: Sequence[PublishedRow], subset: str) -> dict[str, list[tuple[str, str]]]:
-    """Returns the choices of each list: all tables (subsets), and the GPUs, batch sizes and tasks of `subset`."""
+    """Returns the choices of each list: all tables, and the GPUs, batch sizes and tasks of table `subset` or of all."""
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
     every = ("All", ALL)
