@@ -43,7 +43,7 @@ def _write(
 CARD_WIDTH, CARD_HEIGHT = 1200, 630
 _EDGE = 48
 _RIGHT = CARD_WIDTH - _EDGE
-_BAR_START, _LONGEST_BAR = 218, 604
+_BAR_START, _LONGEST_BAR, _GAP = 218, 604, 18
 
 
 def card(report: Report) -> bytes:
@@ -75,13 +75,15 @@ def _bars(report: Report, pen: ImageDraw.ImageDraw) -> None:
     result = report.result
     per = "per token" if result.spec.unit == "token" and result.spec.batch_size == 1 else "per call"
     per += ", disturbed" if report.disturbed else ""
-    scale = _LONGEST_BAR / max(result.latencies.values())
+    times = {seconds: fmt.latency(seconds) for seconds in result.latencies.values()}
+    words = max(map(font_for(38, bold=True).getlength, times.values())) + font_for(28).getlength(per)
+    scale = min(_LONGEST_BAR, _RIGHT - _BAR_START - 2 * _GAP - words) / max(times)
     for (variant, seconds), top, colour in zip(result.latencies.items(), (392, 454), (EAGER, COMPILED), strict=True):
         end = _BAR_START + max(4, round(scale * seconds))
         _write(pen, (_EDGE, top + 36), variant.capitalize(), 34, _RIGHT)
         pen.rectangle((_BAR_START, top, end - 1, top + 47), colour)
-        end_of_time = _write(pen, (end + 18, top + 38), fmt.latency(seconds), 38, _RIGHT, bold=True)
-        _write(pen, (end_of_time + 18, top + 38), per, 28, _RIGHT, colour=PAGE_MUTED)
+        end_of_time = _write(pen, (end + _GAP, top + 38), times[seconds], 38, _RIGHT, bold=True)
+        _write(pen, (end_of_time + _GAP, top + 38), per, 28, _RIGHT, colour=PAGE_MUTED)
 
 
 # ---- the race

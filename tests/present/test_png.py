@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw
 from support.page_support import HOSTILE, noisy_result
 from support.samples import ENVIRONMENT, failed_result, full_result, measurement, ok_result, text_result
 
+from demo.core.machine import HostSample
 from demo.core.measurement import Compilation
 from demo.core.options import OWN_MODEL, BadInput, RunSpec
 from demo.core.result import RunResult
@@ -51,6 +52,14 @@ def test_nothing_runs_over_the_edge_of_a_card(result: RunResult) -> None:
     # a letter may lean over the edge by a few pixels
     assert paper[:, :42].all() and paper[:, -42:].all() and paper[:30].all() and paper[610:].all()
     assert not paper[90:610].all()
+
+
+def test_a_card_has_room_to_say_that_calls_were_disturbed(monkeypatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(png, "printable_label", lambda text, most: written.append(printable_label(text, most)) or text)
+    busy = tuple(HostSample(at_seconds=at, foreign_cpu=0.9, free_cores=0.2) for at in (0.0, 1.0))
+    png.card(Report(ok_result(machine_states=busy, compiled=measurement(0.0018))))
+    assert written.count("per call, disturbed") == 2
 
 
 def test_a_card_hides_the_folders_of_this_machine() -> None:
