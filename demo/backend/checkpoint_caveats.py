@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.image_processing_base import ImageProcessingMixin
 
 from ..core import format as fmt
@@ -23,6 +23,12 @@ NO_VALUES = {"image_processor_type", "feature_extractor_type", "processor_class"
 """Entries of preprocessor_config.json that do not say how a picture becomes the model's input."""
 
 
+def of_quantization(config: PreTrainedConfig, model: PreTrainedModel) -> list[Caveat]:
+    """Returns a caveat if transformers does not know how the checkpoint is quantised. It then only logs a warning."""
+    known = getattr(model, "hf_quantizer", None) is not None or not getattr(config, "quantization_config", None)
+    return [] if known else [Caveat("unknown_quantization", {"method": _quantization(config)})]
+
+
 def of_formats(spec: RunSpec, config: PreTrainedConfig, files: Iterable[Path]) -> list[Caveat]:
     """Returns a caveat if the checkpoint stores its weights in another number format than the run's, by these rules:
 
@@ -34,8 +40,7 @@ def of_formats(spec: RunSpec, config: PreTrainedConfig, files: Iterable[Path]) -
     """
     quantized = getattr(config, "quantization_config", None)
     if quantized and spec.weights == "random":
-        entries = quantized if isinstance(quantized, dict) else vars(quantized)
-        return [Caveat("quantized", {"method": _printable(entries.get("quant_method", "")) or "?"})]
+        return [Caveat("quantized", {"method": _quantization(config)})]
     entry = str(getattr(config, "dtype", None) or "").removeprefix("torch.")
     headers = [stored_formats(file) for file in files]
     stored = {FLOAT_NAMES[name] for header in headers for name in header & FLOAT_NAMES.keys()} if headers else {entry}
@@ -73,6 +78,11 @@ def of_processor(processor: object, checkpoint: str, options: dict[str, Any]) ->
     if entries.keys() <= NO_VALUES:
         return [Caveat("default_processor", {"used": used})]
     return of_code(entries.get("auto_map"), "AutoImageProcessor", processor)
+
+
+def _quantization(config: Any) -> str:
+    entries = config.quantization_config
+    return _printable((entries if isinstance(entries, dict) else vars(entries)).get("quant_method", "")) or "?"
 
 
 def _common_name(processor: str) -> str:

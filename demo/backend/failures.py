@@ -5,6 +5,7 @@ import json
 import re
 import traceback
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -39,6 +40,15 @@ MIXED_FORMATS = re.compile(
     r"|type .*should be the same"
 )
 """Words in errors of operators that got tensors of two number formats."""
+OTHER_SIZE_WORDS = "doesn't match model"
+"""Words in errors of transformers' vision models that got a picture of another size than their config's."""
+OTHER_SIZE = (
+    "The preprocessor_config.json makes pictures of another size than config.json says: correct the size in one of "
+    "them, or choose another checkpoint."
+)
+UNREAD_TOKENIZER = re.compile("`tiktoken` is required|instantiate the backend tokenizer|`vocab` and `merges` must")
+"""Words in errors of transformers for a tokenizer without tokenizer.json. It takes any unreadable tokenizer.model for
+one of tiktoken, also if only sentencepiece is missing."""
 INNER_ERROR = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """Words, in lower case, in the errors of CUDA, C++, Linux, cuBLAS and cuDNN when memory runs out."""
@@ -66,7 +76,9 @@ def explain(error: BaseException, phase: str, result: RunResult) -> tuple[Status
         )
     text = error_text.first_line(error).rstrip(".:! ")
     remedy, change = (
-        _of_mixed_formats(error, phase, result) or _of_processor(phase, result) or _remedy(phase, spec, error, text)
+        _of_mixed_formats(error, phase, result)
+        or _of_processor(error, phase, result)
+        or _remedy(phase, spec, error, text)
     )
     if spec.task == OWN_MODEL and phase != "compile":
         text = with_line(error, catalog.own_model_parts(spec.checkpoint)[0]).rstrip(".:! ")
@@ -92,11 +104,13 @@ def _of_mixed_formats(error: BaseException, phase: str, result: RunResult) -> tu
     return f"{why} Make these float32, or register them as buffers, which get the format, too.", {}
 
 
-def _of_processor(phase: str, result: RunResult) -> tuple[str, OptionValues] | None:
-    """Returns the remedy if eager fails on a picture that was not prepared as the checkpoint says; None if it was."""
+def _of_processor(error: BaseException, phase: str, result: RunResult) -> tuple[str, OptionValues] | None:
+    """Returns the remedy if eager fails on a picture that was not prepared for the model; None if that is not known."""
     why = next((caveat for caveat in result.caveats if caveat.key in ("other_processor", "default_processor")), None)
-    if why is None or phase not in ("prepare", "warm up"):
+    if phase not in ("prepare", "warm up"):
         return None
+    if why is None:
+        return (OTHER_SIZE, {}) if result.spec.sees_picture and OTHER_SIZE_WORDS in str(error) else None
     prepared = str(why).split(":")[0]
     return f"{prepared}. If its size or its channels do not fit the model, this is why: {OTHER}.", {}
 
@@ -256,6 +270,11 @@ def load_refusal(checkpoint: str, error: BaseException) -> BadInput:
             f"{name} has no preprocessor_config.json, which says how a picture becomes the model's input.",
             "Give a folder that also has that file of the checkpoint from which the model was trained.",
         )
+    if unread := UNREAD_TOKENIZER.search(str(error)):
+        remedy = "Give a folder with tokenizer.json: save_pretrained of its tokenizer writes one where it loads."
+        if "tiktoken" in unread[0] and find_spec("sentencepiece") is None:
+            remedy = f"Install sentencepiece, which reads a tokenizer.model. Or g{remedy[1:]}"
+        return CannotLoad(f"{name} has no tokenizer.json, and no other tokenizer file that can be read here.", remedy)
     damage = next((cause for cause in chain if isinstance(cause, DAMAGED) or getattr(cause, "errno", None)), None)
     if fault := causes.of_checkpoint(checkpoint, isinstance(damage, DAMAGED)):
         return CannotLoad(f"{name} {fault[0]}.", fault[1])

@@ -187,6 +187,7 @@ def _model(spec: RunSpec, auto_class: Any, source: Source, options: Options) -> 
     # Nothing is asked of the Hub: what was loaded is in the cache by now.
     files = _weight_files(source, local_files_only=True, _raise_exceptions_for_connection_errors=False)
     caveats = checkpoint_caveats.of_formats(spec, config, files)
+    caveats += checkpoint_caveats.of_quantization(config, model)
     caveats += checkpoint_caveats.of_code(getattr(config, "auto_map", None), auto_class.__name__, model)
     # What a checkpoint lacks, transformers initialises at random.
     missing = sorted(name for name in report["missing_keys"] if not name.endswith(UNUSED_WEIGHTS))

@@ -68,6 +68,8 @@ WORDS = {
     "stands; predictions may not be the checkpoint's.",
     "quantized": "The checkpoint is quantised ({method}) and random weights are not: its latency is another, and "
     "predictions would mean nothing.",
+    "unknown_quantization": "The checkpoint is quantised ({method}), which this transformers does not know: it "
+    "took the weights as they are. Predictions may not be the checkpoint's.",
     "stored_dtype": "The checkpoint's weights are stored in {stored}, and this run computes in {dtype}.",
     "given_dtype": "The model or its inputs were given in {given}, and this run computes in {dtype}: in {given} its "
     "latency is another.",
@@ -88,7 +90,7 @@ IMPORTANT = (
     "no_graph", "same_tensor", "copied_answer", "constant", "lazy", "not_compared", "unread", "separate", "growth",
     "subnormal", "draws",
     "missing_weights", "unused_weights", "own_code", "other_processor", "default_processor", "quantized",
-    "given_dtype", "white_sheet", "slow_format",
+    "unknown_quantization", "given_dtype", "white_sheet", "slow_format",
     "given_back", "grows",
     "compiles_itself", "note", "narrow_vectors", "cudagraphs", "fallbacks", "breaks", "bos_twice", "eos_at_end",
     "not_counted", "drew"

@@ -183,6 +183,12 @@ def test_a_model_that_refuses_a_picture_of_another_processor_is_told_why(caveat:
     assert "this is why" not in failures.explain(error, "warm up", replace(result, caveats=()))[1].remedy
 
 
+def test_a_picture_of_another_size_than_the_models_is_told_why() -> None:
+    error = ValueError("Input image size (64*64) doesn't match model (32*32).")
+    result = RunResult("one", "", "ok", RunSpec("owner/name", "image-classification"))
+    assert "correct the size in one of them" in failures.explain(error, "warm up", result)[1].remedy
+
+
 NOTHING = Compilation(1.0, "cold", graphs=0)
 
 

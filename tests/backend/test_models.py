@@ -237,6 +237,31 @@ def test_a_pointer_in_place_of_a_file_is_named(tmp_path: Path) -> None:
         text_generation.load(catalog.make_spec(str(folder), TEXT_GENERATION, folders=True, prompt="a"), CPU)
 
 
+@pytest.mark.parametrize(
+    ("lacking", "installed", "remedy"),
+    [
+        ("tokenizer.json", False, "Install sentencepiece, which reads a tokenizer.model. Or give a folder with"),
+        ("tokenizer.json", True, "Give a folder with"),
+        ("merges.txt", True, "Give a folder with"),
+    ],
+)
+def test_a_tokenizer_that_cannot_be_read_here_has_its_remedy(
+    lacking: str, installed: bool, remedy: str, tmp_path: Path, monkeypatch
+) -> None:
+    folder = tiny_text.write(tmp_path / "writer", "gpt2")
+    if lacking == "merges.txt":
+        (folder / "vocab.json").write_text(json.dumps({"a": 0, "b": 1}))
+        (folder / "tokenizer_config.json").unlink()
+    else:  # a file that no installed library can read
+        (folder / "tokenizer.model").write_bytes(bytes(100))
+    (folder / "tokenizer.json").unlink()
+    monkeypatch.setattr(failures, "find_spec", lambda name: installed or None)
+    spec = catalog.make_spec(checkpoint=str(folder), task=TEXT_GENERATION, folders=True, prompt="a cat", tokens=8)
+    with pytest.raises(failures.CannotLoad, match=r"^writer has no tokenizer\.json, and no other") as refused:
+        text_generation.load(spec, CPU)
+    assert refused.value.failure.remedy.startswith(remedy)
+
+
 def test_a_folder_without_a_config_is_told_apart(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "google/gemma-2b"}')
     with pytest.raises(BadInput, match=r"is an adapter of google/gemma-2b, not a whole model. Merge it into"):
@@ -300,6 +325,7 @@ def test_weights_that_the_model_does_not_take_are_a_caveat(tmp_path) -> None:
     ("entries", "options", "keys"),
     [
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, {"weights": "random"}, ["quantized"]),
+        ({"quantization_config": {"quant_method": "new", "bits": 4}}, {}, ["unknown_quantization"]),
         ({"dtype": "bfloat16"}, {"weights": "random"}, ["stored_dtype"]),
         ({"dtype": None, "torch_dtype": "float16"}, {"weights": "random"}, ["stored_dtype"]),  # as most of the Hub
         ({"dtype": "bfloat16"}, {"weights": "random", "dtype": "bfloat16"}, []),

@@ -300,7 +300,9 @@ def test_a_checkpoint_without_a_tokenizer_is_refused_unless_its_weights_are_rand
     bare = tiny_text.write(tmp_path / "bare", "llama")
     (bare / "tokenizer.json").unlink()
     (bare / "tokenizer_config.json").unlink()
-    assert "bare could not be loaded: Couldn't instantiate the backend tokenizer" in refusal(bare)
+    assert refusal(bare).startswith(
+        "bare has no tokenizer.json, and no other tokenizer file that can be read here. Give"
+    )
     workload = load(bare, weights="random", prompt="a cat, a dog")
     assert workload.ids.shape == (1, 6) and workload.predictions(workload.outputs(workload.model)) is None
 
