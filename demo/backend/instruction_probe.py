@@ -26,7 +26,7 @@ from ..core.measurement import InstructionProbe
 FILE = "instruction-probe.json"
 SHORTEST = 0.01
 """If inductor's instruction probe takes fewer seconds than this, this process has run it before. In a new process it
-takes some tenths of a second, because its programs are loaded."""
+takes a second or more, because processes of its own load its programs."""
 
 
 @dataclass(frozen=True)

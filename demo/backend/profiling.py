@@ -47,7 +47,7 @@ _COPY = re.compile(r"::Copy<|copy_kernel")
 """Matches the names of torch's kernels that copy. Before a CUDA graph is replayed, they copy inputs into its memory."""
 MATRIX_SIDE = {"cuda": 8192, "cpu": 1024}
 SMALL_SIDE = 256
-"""Rows of the matrices that show whether a format is slow: bfloat16 took 70 ms for them under AVX2."""
+"""Rows of the matrices that show whether a format is slow: bfloat16 took 12 to 70 ms for them under AVX2."""
 COPIED_BYTES = {"cuda": 256 * 2**20, "cpu": 64 * 2**20}
 """Bytes that `copy_rate` copies: several times the device's caches, except for CPUs with very large ones."""
 Peak = tuple[int | None, int | None]
