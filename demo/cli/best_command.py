@@ -62,7 +62,7 @@ def _best(options: argparse.Namespace) -> int:
 
 
 def line_so_far(search: Search, event: Done) -> str:
-    """Returns a line on the way whose run has just ended: 'So far freezing: 1.66× (1.60 to 1.72×), 2 min left at most'.
+    """Returns a line on the way whose run has just ended: 'So far freezing: 1.66× (1.62 to 1.70×), 2 min left at most'.
 
     A way is how the model is run, such as a compile mode.
     """

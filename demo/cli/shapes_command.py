@@ -46,7 +46,7 @@ class Replay:
     fallbacks: int = 0
     """How many functions dynamo left to eager."""
     failed: str = ""
-    """Why the replay failed: 'the process was killed'; '' if it did not."""
+    """Why the replay failed: 'the process was killed by signal SIGKILL'; '' if it did not."""
 
     @property
     def total(self) -> float:

@@ -26,7 +26,7 @@ def label_colours(labels: Iterable[str]) -> dict[str, str]:
 
 
 def text_on(colour: str) -> str:
-    """Returns the colour of text on a mark of `colour`: black or white, whichever has the better contrast (WCAG)."""
+    """Returns black or white for text on a mark of `colour`: for all colours of marks the better contrast (WCAG)."""
     return "#000000" if ImageColor.getcolor(colour, "L") > 100 else "#FFFFFF"  # type: ignore[operator]
 
 

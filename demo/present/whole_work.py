@@ -300,7 +300,7 @@ def unbroken(words: str) -> str:
 
 
 def eager_takes(choice: Choice, calls: int) -> str:
-    """Returns 'Eager takes 1 min 4 s.'; if a call has several pictures, 'Eager takes 1 min 4 s for 80 000 images.'"""
+    """Returns 'Eager takes 2 min 4 s.'; if a call has several pictures, 'Eager takes 2 min 4 s for 80 000 images.'"""
     eager = next(iter(next(iter(choice.starts.values())).values()))
     images = f" for {fmt.count(calls * choice.images, 'image')}" if choice.images > 1 else ""
     return f"Eager takes {fmt.duration(eager.total(calls).seconds)}{images}."

@@ -41,7 +41,7 @@ def name(way: Way) -> str:
 
 
 def _speedup(row: WayResult, between: str = "") -> str:
-    """Returns '1.66× (1.5 to 1.8×)' with `between` put before the interval; '' for eager, or if not known.
+    """Returns '1.7× (1.50 to 1.80×)' with `between` put before the interval; '' for eager, or if not known.
 
     If the interval's half-width is over `speedup_words.RANGE` (±30 %), only the interval is returned.
     """
@@ -98,7 +98,7 @@ def conclusion(table: BestTable) -> list[str]:
 
 
 def missing(why: str, steps: Sequence[tuple[Way, bool]]) -> str:
-    """Returns what a search that ended early left out: 'The time was up; not tried: lite; to be timed again: freezing'.
+    """Returns what a search that ended early left out: 'The time was up; not tried: mode lite; to be timed again: ...'.
 
     `why`: why the search ended. `steps`: the ways still to run, each with whether it has run before.
     """
