@@ -325,7 +325,7 @@ class Supervisor:
             current = self._works.get(work.visitor)
             if current is not None and not current.ended:
                 raise BadInput(
-                    "Your last run, search or sweep goes on. Wait until it has ended, or reload the page to cancel it."
+                    "Your last run, search or sweep goes on. Wait until it has ended, or reload the page and cancel it."
                 )
             self._make_room()
             work.begin()

@@ -61,7 +61,7 @@ def error_card(error: Exception, title: str = "This cannot be run") -> Markup:
     return problem_card(
         "Something went wrong on the server",
         "An unexpected error occurred. It is written to the server's log. Nothing you entered is lost.",
-        "Press Run again. If it happens again, tell whoever runs this server.",
+        "Try it again. If it happens again, tell whoever runs this server.",
     )
 
 
