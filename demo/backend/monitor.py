@@ -95,8 +95,8 @@ class Observer:
         self.samples: list[HostSample] = []
         self.paused_seconds = 0.0
         """Seconds for which this process was stopped, which `seconds` leaves out."""
-        self._looked_at = time.perf_counter(), time.process_time()
         self._longest_block = 0.0
+        self._looked_at = time.perf_counter(), time.process_time()
 
     def pause(self) -> float:
         """Returns the seconds for which this process was stopped, as by SIGSTOP, since the last call of `pause`.
@@ -115,6 +115,10 @@ class Observer:
         self.paused_seconds += stopped
         self._readings = deque([(self.seconds, cores.sample())])
         return stopped
+
+    def look_away(self) -> None:
+        """Makes `pause` judge only what follows. Call it after work that is no block of the timing."""
+        self._looked_at = time.perf_counter(), time.process_time()
 
     def sample(self) -> None:
         now = self.seconds

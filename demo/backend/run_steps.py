@@ -309,8 +309,8 @@ class Run(RunState):
         self.events_before_timing = self.log.events()
         self.observer.begin()
         torch.cuda.empty_cache()
-        variants, samples = self.variants, timing.Samples(1)
-        samples.compiled = timing.time_alone(variants.compiled.call, self.workload.clock, self.spec)
+        variants, samples, pause = self.variants, timing.Samples(1), self.observer.pause
+        samples.compiled = timing.time_alone(variants.compiled.call, self.workload.clock, self.spec, pause)
         self.set_fields(compiled=samples.measurement("compiled", variants.compiled.warmup))
         self.examine("compiled")
         self.compiled_outputs = self.workload.outputs(variants.compiled.model)
@@ -319,7 +319,8 @@ class Run(RunState):
         gone = replace(variants.compiled, call=variants.eager.call, model=refuse_call)
         self.variants = variants = replace(variants, compiled=gone)
         compilation.reset_compiler()
-        samples.eager = timing.time_alone(variants.eager.call, self.workload.clock, self.spec)
+        self.observer.look_away()
+        samples.eager = timing.time_alone(variants.eager.call, self.workload.clock, self.spec, pause)
         return samples
 
     def time_as_published(self, threads: int) -> timing.Samples:

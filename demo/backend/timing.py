@@ -362,15 +362,15 @@ def time_fixed_count(
     return times
 
 
-def time_alone(call: Call, clock: Clock, spec: RunSpec) -> list[float]:
+def time_alone(call: Call, clock: Clock, spec: RunSpec, pause: Callable[[], float]) -> list[float]:
     """Times calls of one model only, for half of the spec's `max_seconds`. Returns the seconds of each call.
 
     If the spec sets the number of calls (`iterations`), it is used instead. At least `MIN_CALLS` calls are timed, and
-    without `iterations` at most `Plan.max_calls`.
+    without `iterations` at most `Plan.max_calls`. `pause`: as `Observer.pause`; the calls around a stop are dropped.
     """
     seconds = median_of_few(call, clock)
     calls = spec.iterations or min(Plan.max_calls, round(spec.max_seconds / 2 / seconds))
-    return time_fixed_count(call, clock, max(MIN_CALLS, calls))
+    return time_fixed_count(call, clock, max(MIN_CALLS, calls), lambda times: pause())
 
 
 @contextlib.contextmanager

@@ -16,7 +16,8 @@ class ThreadPolicy:
     threads: int | None = None
     """None: torch's default number, or fewer if other programs use cores."""
     refuse_fewer_threads: bool = False
-    """If fewer cores than `threads` are free: True refuses the process, False gives it fewer threads."""
+    """If fewer cores than `threads` are free while the model is loaded: True refuses the process, False gives it fewer
+    threads. If a core is taken later, during the timing, both give it fewer."""
     kept_threads: tuple[int, ...] = ()
     """Numbers of threads for which the compile cache has code. If few cores are free, such a number is preferred."""
 

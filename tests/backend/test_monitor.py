@@ -180,6 +180,9 @@ def test_a_stop_of_the_process_is_told_from_work(
     assert observer.seconds == pytest.approx(2 * usual + block - stopped)
     observer.sample()
     assert stopped == 0 or observer.samples[-1].foreign_cpu == pytest.approx(0.0)
+    clock.pass_time(1000.0, 0.0)  # not a block of the timing
+    observer.look_away()
+    assert observer.pause() == 0.0
 
 
 def test_on_a_gpu_cores_do_not_matter(clock: SimpleNamespace, monkeypatch) -> None:
