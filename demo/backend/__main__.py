@@ -36,6 +36,7 @@ def main() -> None:
     line = sys.stdin.buffer.readline()
     if not line:
         return
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # else a model that asks for input, as breakpoint() does, would hang
     Image.MAX_IMAGE_PIXELS = None  # `demo.core.images` has a stricter limit
     try:
         result = Run(codec.from_plain(WorkerJob, json.loads(line)), events, import_seconds).execute()

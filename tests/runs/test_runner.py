@@ -122,6 +122,15 @@ def test_a_run_past_its_limit_is_timed_out(faulty):
     assert "mode default" not in event.failure.remedy  # which is at its default
 
 
+def test_a_model_that_waits_for_input_fails_at_once(history, tmp_path) -> None:
+    """As one with a breakpoint() in it does. The worker's own standard input is a pipe that stays open."""
+    (tmp_path / "mine.py").write_text("build = input")
+    runner = Runner(history)
+    runner.timeout_seconds = 60.0
+    with pytest.raises(BadInput, match="EOFError"):
+        last(runner, catalog.own_model_spec(f"{tmp_path / 'mine.py'}:build"))
+
+
 def test_what_a_worker_refuses_leaves_no_trace_in_the_history(history):
     with pytest.raises(BadInput, match="This one is not to be had"):
         last(Runner(history, worker_module=QUICK), dataclasses.replace(TINY, batch_size=104))
