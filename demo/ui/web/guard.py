@@ -134,7 +134,7 @@ class Guard:
                 raise Refusal(404, f"There is nothing at {path[:80]!r} for {scope['method'][:10]}.")
             self._refuse_private_endpoint(path)
             await self._app(self._as_gradio_needs_it(scope, path), await self._checked(scope, path, hear), answer)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             if started:  # the client reads a stream of events, which ends here
                 _log.warning("an answer broke off: %s: %s", fmt.excerpt(path), type(error).__name__)
                 with contextlib.suppress(Exception):
@@ -276,10 +276,12 @@ def _refuse_long(size: int, most: int) -> None:
         raise Refusal(413, f"The request is longer than {most / 1e6:g} MB.")
 
 
-def _refusal(error: Exception, scope: Scope) -> Refusal:
+def _refusal(error: BaseException, scope: Scope) -> Refusal:
     """Returns the answer to an error. An unexpected error is logged: of a GET with its traceback, else in one line."""
     if isinstance(error, Refusal):
         return error
+    if isinstance(error, asyncio.CancelledError):
+        return Refusal(503, "The server ends. Try again when it runs again.")
     if isinstance(error, ClientDisconnect):
         return Refusal(400, "The request ended early.")
     if getattr(error, "errno", None) == errno.ENAMETOOLONG:

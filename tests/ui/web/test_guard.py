@@ -279,6 +279,31 @@ def test_a_body_that_does_not_arrive_is_refused(path: str, monkeypatch) -> None:
     assert sent[0]["status"] == 408 and (b"connection", b"close") in sent[0]["headers"]
 
 
+@pytest.mark.parametrize("started", [False, True])
+def test_a_server_that_ends_answers_every_request(started: bool) -> None:
+    """uvicorn cancels the requests that go on, and would log a traceback for each."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if started:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        await asyncio.Event().wait()
+
+    async def end() -> None:
+        scope = {"type": "http", "method": "GET", "path": "/", "query_string": b""}
+        call = Guard(app, PAGE)(scope | {"headers": [(b"host", LOCAL.encode())]}, None, send)  # type: ignore[arg-type]
+        request = asyncio.create_task(call)
+        await asyncio.sleep(0.01)
+        request.cancel()
+        await request
+
+    asyncio.run(end())
+    assert sent[0]["status"] == (200 if started else 503) and not sent[-1].get("more_body", False)
+
+
 NUMBERS = [1, 2, 3, "0", True, 0.0, [0], None, -1, 2**70]
 
 
