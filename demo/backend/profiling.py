@@ -93,7 +93,8 @@ def back_to_back(
             call()
         wait()
         seconds, after = time.perf_counter() - start, joules()
-    return BackToBack(calls, seconds, None if before is None or after is None else after - before)
+    used = 0.0 if before is None or after is None else after - before
+    return BackToBack(calls, seconds, used if used > 0 else None)  # a counter may stand still, or start again at 0
 
 
 def peak_memory(call: Call, device: torch.device, besides: torch.nn.Module | None = None) -> Peak:

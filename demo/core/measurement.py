@@ -26,7 +26,8 @@ class BackToBack:
     seconds: float
     """Time from the launch of the first call until the last call's result is there."""
     joules: float | None = None
-    """Energy that the whole GPU used during the calls. None on a CPU, or if NVML gives no counter, as before Volta."""
+    """Energy that the whole GPU used during the calls. None on a CPU, or if NVML gives no counter, as before
+    Volta, or one that does not grow."""
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,10 @@ def test_calls_back_to_back_wait_once(fake: FakeCuda) -> None:
     assert timed.calls == 1000 and timed.seconds == pytest.approx(1.0, rel=1e-3)
 
 
-@pytest.mark.parametrize(("readings", "energy"), [((500.0, 530.5), 30.5), ((None, None), None)])
+@pytest.mark.parametrize(
+    ("readings", "energy"),
+    [((500.0, 530.5), 30.5), ((None, None), None), ((None, 1.0), None), ((500.0, 500.0), None), ((500.0, 7.0), None)],
+)
 def test_energy_is_what_the_counter_moved(readings: tuple[float | None, ...], energy: float | None, fake) -> None:
     counter = iter(readings)
     assert profiling.back_to_back(lambda: fake.run(1e-3), GPU, 1e-3, lambda: next(counter)).joules == energy
