@@ -186,7 +186,9 @@ def _tensor_verdict(numbers: list[torch.Tensor], multiple: float, rounding: floa
     - `numbers`: the tensor as computed by eager, by compiled and in float64. Further float64 runs may follow, in which
       each layer's results were changed at random: they show how far rounding errors can move the tensor.
     - Compiled's error may be `multiple` times eager's error. If twice the error of a further run is larger, it replaces
-      eager's error. Added are one rounding error and a tenth of `TOLERANCE`, both as shares of the tensor's size.
+      eager's error. Added are one rounding error, as a share of the tensor's size, and a tenth of `TOLERANCE`, as a
+      share of this size or of 1 if that is less.
+    - Errors and sizes are root mean squares first, and largest numbers in a second comparison.
     - `rounding`: the relative size of one rounding error in the run's number format.
     """
     mine, other, exact, *perturbed = numbers

@@ -98,7 +98,7 @@ class Restorer:
             self._inputs += (Slot.of(self._leaves, at, _name(path), leaf), *_places_of(leaf, _name(path)))
         self._state: list[Slot] = []
         self.needed = False
-        """Whether a call changes something, so that `restore` has to come before each call."""
+        """Whether `restore` has to come before each call: not if calls change only Python numbers of the model."""
 
     def restore(self) -> None:
         if self.needed:

@@ -33,7 +33,8 @@ Without this bound all threads spin while one waits for its core. While another 
 of 10 ms took 1.5 s without the bound and 0.05 s with it. On an idle machine the bound costs nothing.
 """
 LOOKS, LOOK_SECONDS = 3, 0.3
-"""How often the processor time of other programs is measured, and for how many seconds each time."""
+"""How often the processor time of other programs is measured, and for how many seconds each time. `free_cores`
+measures once before, and stops when enough cores are free."""
 PATIENT_LOOKS = 16
 """How often a run checks whether a busy core is free again, in about five seconds. After that it uses fewer threads.
 Opening the page in a browser on the same machine keeps a core busy for two to four seconds."""

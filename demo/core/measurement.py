@@ -43,7 +43,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Profile:
-    """Counts of torch.profiler in additional calls. These calls are not timed, because profiling slows them."""
+    """Counts and times of torch.profiler in additional calls. No latency is from these calls: profiling slows them."""
 
     kernels: float
     """Launches in one call of the model: kernels on a GPU, operators that call no other operator on a CPU.
@@ -105,7 +105,9 @@ class Measurement:
     settling_seconds: tuple[float, ...] = ()
     """Wall times of calls just after a switch between eager and compiled. They are slower, and do not count."""
     blocks_apart: PositiveInt = 1
-    """How many blocks lie between two groups of control calls: 1 or 3. Used for `control_times` only."""
+    """In `control_times`, 1 or 3: control calls follow the first block, and then each block, or every third one.
+
+    In other measurements it has no meaning."""
 
     @property
     def busy_share(self) -> float | None:

@@ -54,7 +54,7 @@ class Start:
     seconds: float
     """Seconds of the first call: a mean over runs with the same settings. For a partly filled cache, of one run."""
     cost: CompileCost
-    """The cost of one such first call. Its `parts` are {} if they are not known."""
+    """Time and parts of a single first call in this state, not a mean. `parts` is {} if the parts are not known."""
     paid: BreakEven | None
     """After how many calls compiling has paid; `NEVER` if compiled is not faster; None if that is not known."""
 

@@ -95,9 +95,11 @@ def kept_threads(spec: RunSpec, machine: HostInfo, stored: Iterable[RunResult]) 
 def complete(
     result: RunResult, earlier: tuple[ProcessResult, ...], elapsed: float, history: History | None
 ) -> RunResult:
-    """Returns the result as it is to be stored: with its duration `elapsed`, in seconds, and what earlier runs add.
+    """Returns the result as it is to be stored: redacted, and with its duration `elapsed`, in seconds.
 
-    `earlier`: the earlier processes of the same run. `history`: None if this program stores no results.
+    - `earlier`: the earlier processes of the same run. Their speed-ups are pooled with the result's own.
+    - `history`: from here come further speed-ups to pool, the spread between processes, times of first calls, and the
+      speed-up without added graph breaks. None if this program stores no results.
     """
     result = redact_result(dataclasses.replace(result, elapsed_seconds=round(elapsed, 3)))
     result = with_earlier_runs(result, earlier, history)

@@ -1,6 +1,6 @@
-"""Makes a whole run of a bundled checkpoint by the command line, and checks what must hold of any such run.
+"""Makes a whole run by the command line, and checks what must hold of each run of a bundled checkpoint.
 
-A file of tests/end_to_end/ has one checkpoint, so that the cold compiles run side by side.
+Each file of tests/end_to_end/ has one model, so that the cold compiles run side by side.
 """
 
 import json
