@@ -262,7 +262,7 @@ def _svg(
         row += 12 + below.height
     if source:
         row += row_height
-        shown = fmt.shorten(source, int(width / letter))
+        shown = fmt.printable(fmt.shorten(source, int(width / letter)))  # a control character is no XML
         rows.append(f'<text class="small" x="{LEFT}" y="{row}">{escape(shown)}</text>')
     label = escape(". ".join([title, *(f"{line.name}: {line.words}" for line in lines)]))
     clip = within = ""

@@ -34,12 +34,12 @@ def page(report: Report, calls: int = whole_work.USUAL_CALLS, rate: str = "") ->
     if report.decided or report.kind == "same":
         parts.append(f"<h2>In your own code</h2><pre><code>{escape(change(result.spec))}</code></pre>")
     parts.append(_machine(report))
-    body = "".join(parts)
+    body = fmt.printable("".join(parts))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><meta name="color-scheme" content="light dark">'
-        f"<title>{escape(report.title)} · Worth compiling?</title>"
+        f"<title>{escape(fmt.printable(report.title))} · Worth compiling?</title>"
         f"<style>{whole_work.file_text('share.css')}</style></head>"
         f'<body class="sent"><main>{body}</main>{script}</body></html>\n'
     )

@@ -119,5 +119,7 @@ def test_a_race_begins_before_anything_is_timed() -> None:
 
 
 def test_names_from_outside_are_text() -> None:
-    spec = dataclasses.replace(full_result().spec, checkpoint=HOSTILE)
-    assert "<img" not in file(dataclasses.replace(full_result(), spec=spec))
+    spec = dataclasses.replace(full_result().spec, checkpoint=f"\x1b\u202e{HOSTILE}")
+    picture = file(dataclasses.replace(full_result(), spec=spec))
+    assert "<img" not in picture and "\u202e" not in picture
+    xml.fromstring(picture)

@@ -51,8 +51,11 @@ def test_nothing_to_send_names_a_folder_of_this_machine(spec: RunSpec) -> None:
 
 
 def test_names_from_outside_are_text() -> None:
-    text = share.page(Report(ok_result(spec=RunSpec(HOSTILE, "image-classification", device="cpu"))))
-    assert "<img" not in text and text.count("<script>") == 1
+    name = f"{HOSTILE}\x1b\u202e"
+    result = ok_result(spec=RunSpec(name, "image-classification", device="cpu"))
+    result = dataclasses.replace(result, environment=dataclasses.replace(result.environment, torch=name))
+    text = share.page(Report(result))
+    assert "<img" not in text and text.count("<script>") == 1 and not re.search("[\x1b\u202e]", text)
 
 
 def test_a_notebook_shows_the_file_in_a_frame() -> None:
