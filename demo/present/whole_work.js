@@ -62,7 +62,7 @@ window.wholeWork = (() => {
   const listed = names => (names.length > 1 ? `${names.slice(0, -1).join(', ')} or ${names.at(-1)}` : names[0]);
   const answer = (ways, calls) => {
     const [eager, ...others] = Object.keys(ways), best = knownBest(ways, calls);
-    if (others.length === 1) return amount(saved(ways, others[0], calls));
+    if (others.length === 1) return `${others[0]} ${amount(saved(ways, others[0], calls))}`.replace(/^compiled /, '');
     if (best.length === 1 && best[0] === eager) return 'eager is known to be the best';
     if (best.includes(eager)) return `${NOT_TOLD}: ${listed(best)}`;
     const winner = bestGuess(ways, best, calls), rest = best.filter(name => name !== winner);

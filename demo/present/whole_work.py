@@ -91,13 +91,13 @@ def calls_sentence(report: Report, calls: int) -> str:
 def answer(ways: Mapping[str, WayCost], calls: int) -> str:
     """Returns what compiling saves or costs over `calls` calls: 'saves 21 s (9.0 to 33 s)'.
 
-    `ways`: the costs of eager and of each way to compile. If there are several ways to compile, the text names the
-    best, 'freezing saves 21 s (...)', or says that eager is the best or that this cannot be told.
+    `ways`: the costs of eager and of each way to compile. A way with a name of its own is named: 'freezing saves 21 s
+    (...)'. Of several ways the text names the best, or says that eager is the best or that this cannot be told.
     """
     best = known_best(ways, calls)
     eager, *others = ways
     if len(others) == 1:
-        return amount(_saving(ways, others[0], calls))
+        return f"{others[0]} {amount(_saving(ways, others[0], calls))}".removeprefix("compiled ")
     if best == [eager]:
         return "eager is known to be the best"
     if eager in best:

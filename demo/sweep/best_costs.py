@@ -34,7 +34,7 @@ def way_choice(table: BestTable) -> Choice | None:
             starts[words] = {EAGER_WAY: WayCost(Duration(0.0, 0.0, 0.0), Duration(each, each, each)), **known}
         left_out = [name(row.way) for row in ranked if name(row.way) not in known]
         if known and left_out:
-            unknown.append(f"{words} without {', '.join(left_out)}, of which no such start was measured")
+            unknown.append(f"not counted {words}, because no such start was measured: {', '.join(left_out)}")
     images = newest.spec.batch_size if newest.spec.sees_picture else 1
     return Choice(starts, newest.main, images, newest.tokens_a_call, "; ".join(unknown)) if starts else None
 
@@ -46,7 +46,8 @@ def _cost(row: WayResult, state: str, eager_seconds: float) -> WayCost | None:
     spec = result.spec
     # Code that inductor cannot cache is compiled again at each start.
     fresh = state == "warm" and spec.compiler == "jit" and not spec.cached
-    first = result.starts.get(state, result.starts.get("cold") if fresh else None)
+    starts = result.starts
+    first = starts.get(state, starts.get("cold", starts.get("partly")) if fresh else None)
     if first is None:
         return None
     call = Duration(eager_seconds / speedup.ratio, eager_seconds / speedup.high, eager_seconds / speedup.low)

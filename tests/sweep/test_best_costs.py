@@ -6,6 +6,7 @@ import pytest
 from sweep.test_best_table import costs, run, table
 
 from demo.core.comparison import known_best
+from demo.core.measurement import Compilation
 from demo.present import whole_work
 from demo.sweep import best_costs
 
@@ -36,8 +37,13 @@ def test_for_very_many_calls_the_best_ways_have_rank_1() -> None:
 NEAR = {"default": 0.008, "freezing": 0.0079, "lite": 0.0095}
 
 
-def test_a_way_whose_code_is_not_cached_starts_from_nothing_each_time() -> None:
-    frozen = run("freezing", 0.004, compilation=costs(30.0, None))
+@pytest.mark.parametrize(
+    "compilation",
+    [costs(30.0, None), Compilation(30.0, "cold", 1, partly=True)],
+    ids=["from nothing", "with part of the cache"],
+)
+def test_a_way_whose_code_is_not_cached_takes_as_long_at_each_start(compilation: Compilation) -> None:
+    frozen = run("freezing", 0.004, compilation=compilation)
     warm = ways_of("with a kept cache", default=run("default", 0.008, compilation=costs(9.0, 1.0)), freezing=frozen)
     assert warm["freezing"].first.seconds == pytest.approx(30.0)
 
@@ -46,7 +52,8 @@ def test_a_start_that_was_not_measured_is_named() -> None:
     runs = {"default": run("default", 0.008, compilation=costs(9.0, 1.0)), "lite": run("lite", 0.007)}
     choice = best_costs.way_choice(table(**runs))
     assert list(choice.starts["with a kept cache"]) == ["eager", "default mode"]
-    assert choice.doubt == "with a kept cache without mode lite, of which no such start was measured"
+    assert choice.doubt == "not counted with a kept cache, because no such start was measured: mode lite"
+    assert best_costs.sentences(table(**runs), 10)[1].startswith("At 10 calls with a kept cache: default mode costs ")
     assert best_costs.sentences(table(**runs), 10)[-1] == f"{whole_work.fmt.capital(choice.doubt)}."
 
 
