@@ -21,8 +21,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CALL_SECONDS = {1: 550.0, 2: 240.0}
-"""Seconds that each of the two calls of the script may take. Both fit into a quarter of an hour, even if the machine
-needs two minutes to start."""
+"""Seconds that each of the two calls of the script may take. Both calls and 100 s for the start of the machine fit
+together into a quarter of an hour."""
 LEAST_SECONDS = 20.0
 """A step begins only if its call of the script has at least this much time left, besides `END_SECONDS`."""
 END_SECONDS = 15.0

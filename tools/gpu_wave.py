@@ -2,7 +2,8 @@
 
 - A group has the runs of one checkpoint at one batch size, in one process. The processes are forked after torch and
   transformers were imported.
-- Compiling needs a core, so the groups of a wave load and compile in parallel. On the GPU they take turns.
+- Compiling needs a core, so the groups of a wave load and compile in parallel. On the GPU they take turns. A group
+  that is `Group.alone` instead loads and compiles when it is timed.
 - Timing needs a quiet machine, so the groups that have compiled are then timed one after another. The waiting groups
   keep their weights on the GPU. A result counts their processes among the other processes on the GPU.
 """

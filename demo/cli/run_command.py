@@ -235,7 +235,10 @@ def _gate(report: Report, options: argparse.Namespace, calls: int | None) -> tup
 
 
 def _new_file(text: str, ending: str) -> Path:
-    """Returns the path of a new file, with `ending` added if the text lacks it. For argparse."""
+    """An argparse type: returns the path of a new file, with `ending` added if the text lacks it.
+
+    Refuses a file that exists already, or a path that cannot be written.
+    """
     for part in reversed(ending.split(".")):
         text = text.removesuffix(f".{part}")
     path = common.output_file(text if os.path.isdir(text) else text + ending)

@@ -19,7 +19,7 @@ class Parity:
     reason: str
     """A sentence that says which test decided the verdict."""
     task: dict[str, float] = field(default_factory=dict)
-    """How far the predictions agree, as shares from 0 to 1: {'top5_agreement': 1.0}."""
+    """How far the predictions agree or differ, from 0 to 1: {'top5_agreement': 1.0}, {'score_difference': 0.0, ...}."""
 
     @property
     def unknown(self) -> bool:

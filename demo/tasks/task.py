@@ -31,7 +31,8 @@ class Task(Generic[P]):
     auto_classes: tuple[str, ...]
     """Classes of transformers that load checkpoints of this task, in the order in which they are tried."""
     agreement: Callable[[P, P], dict[str, float]] = lambda eager, compiled: {}
-    """Returns how far the predictions of eager and compiled agree, as shares from 0 to 1: {'top5_agreement': 0.8}."""
+    """Returns how far the predictions of eager and compiled agree or differ, from 0 to 1: {'top5_agreement': 0.8},
+    {'mask_iou': 0.9, 'changed_pixels': 0.1}."""
     difference: Callable[[P, P], str] = lambda reference, other: ""
     """Returns how the second predictions differ, for the end of a sentence: 'shares 2 of 3 boxes with plain eager'; ''
     if they agree."""

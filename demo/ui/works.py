@@ -275,7 +275,7 @@ class BestSearch(Series):
     image: Path | None
     other_formats: bool
     minutes: float
-    """The time for the search's runs, without the time in the queue."""
+    """The time limit of the search. Time in the queue does not count."""
 
     def __post_init__(self) -> None:
         """Reads the stored runs and prepares the search for the best way. Raises HistoryError or BadInput."""

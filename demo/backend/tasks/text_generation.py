@@ -38,8 +38,8 @@ chosen, not measured. They have to accept every correct cache. A wrong cache giv
 """
 
 TIE = 64 * 2**-23
-"""Two tokens count as equally likely if their logits differ by at most this share of the largest logit. It is 64
-roundings of float32: chosen, not measured."""
+"""A token counts as equally likely as the likeliest if its logit is less by at most this share of the largest absolute
+logit. It is 64 roundings of float32: chosen, not measured."""
 MOST_TIES = 100
 """Most token ids that are kept as ties of one token: a broken model finds all of a hundred thousand equally likely."""
 
@@ -100,8 +100,8 @@ class Decoding:
 
         - All three belong to the batch's first prompt. On the CPU: tokens, [answer tokens], and logits, [compared
           tokens, vocabulary].
-        - The ties are, for each token of the answer, the token ids whose logit is the largest, or less by at most
-          `TIE`. At most `MOST_TIES` of them.
+        - The ties are, for each token of the answer, the ids of the likeliest token and of those that count as equally
+          likely (`TIE`). At most `MOST_TIES` of them.
         - `forced`, [answer tokens]: the model is fed these as the answer so far, whatever it chooses itself. None: it
           is fed its own choices.
         """

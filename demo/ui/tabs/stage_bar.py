@@ -61,7 +61,7 @@ class PreFlight(Series):
 
     @property
     def seconds_left(self) -> float:
-        """The time, in seconds, that the runs that have not ended are expected to take."""
+        """The seconds that the runs that have not ended are expected to take. The run in progress counts in full."""
         to_run = [cell.spec for cell in self.cells[self.runs_ended :]]
         return forecast_sweep(to_run, self.stored, machine_of(self.runner), self.crowd).seconds
 
