@@ -86,7 +86,10 @@ def _quantization(config: Any) -> str:
 
 
 def _common_name(processor: str) -> str:
-    """Returns the name of an image processor without what names its backend, or an old release."""
+    """Returns an image processor's class name as newer releases write it, without a suffix for its backend.
+
+    It is 'ViTImageProcessor' for 'ViTImageProcessorFast', 'ViTImageProcessorPil' and 'ViTFeatureExtractor'.
+    """
     return processor.removesuffix("Pil").removesuffix("Fast").replace("FeatureExtractor", "ImageProcessor")
 
 

@@ -294,7 +294,7 @@ class Run(RunState):
 
     @contextlib.contextmanager
     def out_of_memory_means_separate(self) -> Iterator[None]:
-        """If memory runs out in the `with` block, sets `fit_together` to False. Raises it if timed 'as published'."""
+        """If memory runs out in its block, raises with `protocol` 'as published', else sets `fit_together` to False."""
         try:
             yield
         except Exception as error:

@@ -55,9 +55,12 @@ def _best(options: argparse.Namespace) -> int:
     report = best_report(table, search.missing, stop.is_set(), calls)
     whole_work = {} if calls is None else {"whole_work": best_costs.sentences(table, calls)}
     print(common.json_text(best_words.as_json(table) | whole_work) if options.json else report)
-    if options.script is not None and table.winner is not None and table.winner.result is not None:
-        options.script.write_text(script(Report(table.winner.result)), encoding="utf-8")
-        print(f"The winner's script lies in {options.script}.", file=sys.stderr)
+    if options.script is not None:
+        said = f"{options.script} was not written: no way is known to be faster than eager."
+        if table.winner is not None and table.winner.result is not None:
+            options.script.write_text(script(Report(table.winner.result)), encoding="utf-8")
+            said = f"The winner's script lies in {options.script}."
+        print(said, file=sys.stderr)
     return stop.exit_code or (common.FAILED if table.winner is None else common.OK)
 
 

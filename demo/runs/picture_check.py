@@ -1,4 +1,4 @@
-"""Checks a visitor's picture in a process of its own, so that a hostile file can neither crash nor fill the app."""
+"""Checks a visitor's picture in another process, so a hostile file cannot crash the app or fill the app's memory."""
 
 from pathlib import Path
 

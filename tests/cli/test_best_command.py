@@ -57,10 +57,13 @@ def test_a_search_that_ended_early_says_what_another_start_does(
     assert f"; the same command {then}." in capsys.readouterr().out
 
 
-def test_a_search_without_an_answer_exits_with_1(runner: FakeRunner, capsys) -> None:
+def test_a_search_without_an_answer_exits_with_1(runner: FakeRunner, capsys, tmp_path) -> None:
     runner.answer = lambda spec, image: failed_result(spec=spec)
-    assert main(["best"]) == 1
-    assert "There is no answer yet: default mode out of memory" in capsys.readouterr().out
+    script = tmp_path / "best.py"
+    assert main(["best", "--script", str(script)]) == 1
+    said = capsys.readouterr()
+    assert "There is no answer yet: default mode out of memory" in said.out
+    assert f"{script} was not written: no way is known to be faster than eager." in said.err and not script.exists()
 
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS, ids=["Ctrl-C", "SIGTERM"])

@@ -175,9 +175,10 @@ def _find_neighbours(folder: Path) -> None:
 
 
 def _by_name(model: torch.nn.Module, inputs: object, called: str) -> Batch:
-    """Returns the user's `inputs` as keyword arguments. `called`: the name of the user's function, for errors.
+    """Returns the user's `inputs` as keyword arguments of `forward`.
 
-    Raises BadInput if `forward` does not accept them.
+    `called`: how errors name what the inputs belong to, 'build() of model.py' or `FROM_MEMORY`. Raises BadInput if the
+    inputs hold no tensor, or if `forward` does not accept them by name.
     """
     by_name = dict(inputs) if isinstance(inputs, Mapping) else {}  # a tokenizer's BatchEncoding is a Mapping, no dict
     by_position = () if isinstance(inputs, Mapping) else inputs if isinstance(inputs, list | tuple) else (inputs,)

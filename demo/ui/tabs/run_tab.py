@@ -361,11 +361,11 @@ class RunTab(WorkView[VisitorRun]):
     # ---- links
 
     def _arrive(self, request: gr.Request, visitor: str | None) -> Updates:
-        """Returns the updates of a page that opens. It shows the first of these that exists:
+        """Returns the updates of a page that opens. It shows the first of these that applies:
 
-        1. the stored run that the link names
+        1. if the link names a stored run: this run, or a card that says why it cannot be shown
         2. the visitor's run, if it goes on, if no page has shown its end yet, or if this page followed it before
-        3. the form, filled in as the link asks
+        3. the form, filled in as the link asks, or a card that says why the link cannot be followed
         """
         query, form = request.query_params, self.form
         self._drawn_at = time.monotonic()
