@@ -16,7 +16,7 @@ def cpu_quota() -> float:
     """Returns how many cores this process may use on average, such as 1.5; infinity without a limit."""
     quotas = [math.inf]
     for group in _groups("cpu"):
-        with contextlib.suppress(OSError, ValueError):  # version 2: '150000 100000', or 'max 100000'
+        with contextlib.suppress(OSError, ValueError, ZeroDivisionError):  # version 2: '150000 100000', or 'max 100000'
             quota, period = (group / "cpu.max").read_text().split()
             quotas.append(int(quota) / int(period))
         if (allowed := _number(group / "cpu.cfs_quota_us")) is not None and allowed > 0:  # version 1; -1: no limit
@@ -68,7 +68,7 @@ def _groups(controller: str) -> Iterator[Path]:
             elif controller in controllers.split(","):
                 mounts[CGROUP_ROOT / controller] = mounts[CGROUP_ROOT / controllers] = PurePosixPath(path)
     for mount, own in mounts.items():
-        inside = PurePosixPath() if ".." in own.parts else own.relative_to("/")
+        inside = own.relative_to("/") if own.is_absolute() and ".." not in own.parts else PurePosixPath()
         yield from (mount / part for part in (inside, *inside.parents))
 
 

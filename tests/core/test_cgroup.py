@@ -44,11 +44,14 @@ def write(groups: Path, own: str, files: dict[str, str]) -> None:
         (V1, {"cpu/cpu.cfs_quota_us": "200000"}, 2),
         (HYBRID, {"cpu/docker/a/cpu.cfs_quota_us": "100000", "unified/user/cpu.max": "max 100000"}, 1),
         ("garbage\n", {"cpu.max": "100000"}, math.inf),
+        ("0::user\n", {"cpu.max": "200000 100000", "user/cpu.max": "100000 0"}, 2),
+        ("0::/user\n", {"cpu.max": "200000 100000", "user/cpu.max": "100000 0"}, 2),
     ],
     ids=[
         "no groups", "a container", "no limit", "systemd", "the tightest is around", "the tightest is its own",
         "another's", "outside of its namespace", "version 1", "version 1, around", "version 1, no limit",
         "version 1 in a container", "both versions", "unreadable",
+        "a path without a root", "no period",
     ],
 )  # fmt: skip
 def test_the_tightest_quota_holds(own: str, files: dict[str, str], cores: float, groups: Path) -> None:
