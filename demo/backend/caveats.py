@@ -189,7 +189,9 @@ def of_device(spec: RunSpec, device: torch.device) -> list[Caveat]:
 def of_timing(result: RunResult) -> list[Caveat]:
     """Returns caveats about the compile, such as graph breaks, slow compiled calls, and cores taken by others."""
     compiled = result.compilation
-    caveats = [Caveat("often_taken")] if result.oversubscribed else []
+    caveats, environment = [], result.environment
+    if result.oversubscribed:
+        caveats.append(Caveat("thread_taken" if environment and environment.threads == 1 else "often_taken"))
     if compiled is not None:
         if compiled.graphs == 0:
             caveats.append(Caveat("no_graph"))

@@ -16,6 +16,7 @@ WORDS = {
     "segmentation": "{checkpoint} does not say whether it segments instances: its masks are shown as semantic ones.",
     "often_taken": "Fewer cores were free than torch used threads while it was timed. Stop other programs, or choose "
     "fewer threads.",
+    "thread_taken": "Other programs often took the only thread's core while it was timed. Stop them.",
     "random_weights": "Random weights: latency stands, but predictions would mean nothing and are not shown.",
     "busy_cores": "Cores that others keep busy: {busy} of {cores}. Threads used for the timing: {threads}.",
     "timed_again": "Another program took a core. The run compiled again, for fewer threads, and used them: {threads}.",

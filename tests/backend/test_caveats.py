@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from support.own_workload import workload_of
-from support.samples import measurement, ok_result
+from support.samples import ENVIRONMENT, measurement, ok_result
 from torch._inductor import cpu_vec_isa
 
 from demo.backend import caveats
@@ -111,6 +111,13 @@ def tail(slow_call: float, usual_call: float) -> dict[str, Any]:
         (compiled(2, graph_breaks=(GraphBreak("print", "a.py:1"),)), ["breaks"]),
         (compiled(1, fallbacks=(GraphBreak("a loop", "a.py:1 in f"),)), ["fallbacks"]),
         ({"machine_states": (HostSample(0.5, 0.5, None, 1.0),)}, ["often_taken"]),
+        (
+            {
+                "machine_states": (HostSample(0.5, 0.9, None, 0.2),),
+                "environment": dataclasses.replace(ENVIRONMENT, threads=1),
+            },
+            ["thread_taken"],
+        ),
         (tail(0.005, 0.001), ["tail"]),
         (tail(0.002, 0.001), []),
         (tail(0.00208 * 1.005, 0.001), []),  # hardly longer
