@@ -81,8 +81,9 @@ def best_report(
     """Returns the report of a search as text: the conclusion, a table of the ways to run the model, and the next step.
 
     `missing`: the runs that the search would have made next, as (way, whether this way has run before).
-    `stopped`: whether the user ended it; otherwise its time was up. `calls`: a number of calls that a process
-    makes between two restarts; the report then also names the best way for this number.
+    `stopped`: whether the user ended the search; if not, and runs are missing, the time of the search was up.
+    `calls`: a number of calls that a process makes between two restarts; the report then also names the best way for
+    this number.
     """
     lines = best_words.conclusion(table) + ([] if calls is None else best_costs.sentences(table, calls))
     if missing:

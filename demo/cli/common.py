@@ -124,7 +124,7 @@ def add_calls(parser: argparse.ArgumentParser, note: str = "") -> None:
 
 
 def asked_calls(options: argparse.Namespace) -> int | None:
-    """Returns the number of calls given by --calls; None if it was left out. Raises BadInput if it is not allowed."""
+    """Returns the number of calls given by --calls; None without --calls. Raises BadInput for a number not allowed."""
     return read_calls(options.calls)
 
 

@@ -95,7 +95,11 @@ def _torch_words(hardware: str | None) -> str:
 
 
 def _send(options: argparse.Namespace, dataset: str, files: list[str]) -> None:
-    """Creates or updates the Space. Raises BadInput if the Space holds files of another project."""
+    """Creates or updates the Space. Raises BadInput if the Space holds files of another project.
+
+    `dataset`: name of the dataset on the Hub to which the Space is to upload its results; '' changes no variable.
+    `files`: paths of the files to send. The Space's other files are deleted.
+    """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.utils import disable_progress_bars
 

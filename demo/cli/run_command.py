@@ -1,4 +1,4 @@
-"""`python -m demo run`: times one model, eager and compiled, on one picture, one prompt or inputs of its own."""
+"""`python -m demo run`: times one model, eager and compiled, on a picture, a prompt, or a user's own inputs."""
 
 import argparse
 import contextlib
@@ -145,7 +145,8 @@ def _share(history: History, report: Report, file: Path, calls: int | None) -> N
     """Writes the result as one HTML file to send, and prints its path.
 
     If WORTH_COMPILING_DATASET names a dataset on the Hub, also uploads the file there, and prints where it is. If
-    `file` is an empty path, a new file in the current folder is written, named after the run.
+    `file` is an empty path, a new file in the current folder is written, named after the run. `calls`: the number of
+    calls at which the slider of the file starts; None for `USUAL_CALLS`.
     """
     if file == Path():
         file = Path(f"worth-compiling-{report.result.id}.html")
@@ -157,8 +158,8 @@ def _share(history: History, report: Report, file: Path, calls: int | None) -> N
 def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: threading.Event) -> RunResult:
     """Runs the spec, shows progress on standard error and returns the result.
 
-    If `stop` is set, the run is cancelled, and a line says what was measured. If an earlier process of a run with
-    --repeats has ended by then, returns the result of that process.
+    If `stop` is set, the run is cancelled, and a line says what was measured. With --repeats, the stored result of the
+    newest process that had ended is then returned; if there is none, the cancelled result.
     """
     from ..runs.runner import Runner
 
@@ -187,7 +188,10 @@ def _measure(history: History, spec: RunSpec, image: Path, files: Files, stop: t
 
 
 def _newest(history: History, spec: RunSpec, limit: int) -> list[RunResult]:
-    """Returns the newest stored results of the spec's checkpoint; [] if they cannot be read, as the run's end says."""
+    """Returns the newest stored results of the spec's checkpoint, at most `limit`.
+
+    Returns [] if they cannot be read: then the run's result cannot be stored either, and a note in it says so.
+    """
     with contextlib.suppress(HistoryError):
         return history.all(limit, checkpoints=[spec.checkpoint])
     return []

@@ -105,7 +105,8 @@ def follow(
     """Shows several runs on standard error: a line for each finished run, and signs of life of the current run.
 
     - `text_of`: returns the line for a finished run. `stop`: the event that ends the runs early.
-    - `goes_on`: whether the same command, started again, would run only what is left. The last line then says so.
+    - `goes_on`: whether the same command, started again, would run only what is left. If True, the line that
+      is printed after a stop says so.
     - `expected_seconds`: the estimate that the user was told. If the runs take much longer, a line says so.
     """
     began = time.monotonic()

@@ -16,6 +16,7 @@ class Desk:
     queue: RunQueue
     history: History
     works: Supervisor = field(default_factory=Supervisor)
-    """Runs the visitors' works. A visitor has at most one at a time: a run, a search, or a pre-flight of stage mode.
+    """Runs the visitors' works. A visitor has at most one at a time: a run, a search, or a pre-flight, which
+    runs each preset of stage mode (the page for a talk) once.
 
     The sweeps of the tab Sweep have a supervisor of their own, and so have the searches of the API."""

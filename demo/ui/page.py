@@ -107,7 +107,10 @@ class Page(gradio_workarounds.Blocks):
                 gr.api(function, api_name=name, concurrency_limit=2 if name == "history" else None)
 
     def _greet(self) -> tuple[object, object]:
-        """Waits for the machine, as `machine_of` does. Returns updates of the masthead and of the list of modes."""
+        """Waits until the worker has reported the machine. Returns updates of the masthead and of the list of modes.
+
+        If no report comes in time, the updates leave the list as it is.
+        """
         try:
             machine = machine_of(self.desk.runner)
         except BadInput:

@@ -130,7 +130,7 @@ class Work:
         return None
 
     def _events(self) -> Generator[object, None, None]:
-        """Does the work, and yields its events. The last one is the RunResult, if a single run has begun."""
+        """Does the work, and yields its events. Of a `VisitorRun` that has begun, the last event is the RunResult."""
         raise NotImplementedError
 
     def _note(self, event: object) -> None:
@@ -249,7 +249,7 @@ class Sweep(Series):
     stored: list[RunResult]
     """Earlier runs and those of this sweep, newest first, from which `forecast` estimates the time."""
     crowd: cores.Crowd = field(default_factory=lambda: cores.crowd())
-    """What other programs did to the cores when the sweep began, or after its last run."""
+    """How other programs loaded the cores when this sweep was created, or after its latest run, if any."""
 
     def forecast(self) -> SweepForecast:
         return forecast_sweep(specs_to_run(self.cells), self.stored, machine_of(self.runner), self.crowd)
@@ -308,7 +308,7 @@ class Supervisor:
     """Starts runs, searches and sweeps, one at a time for each visitor, and keeps each visitor's latest work.
 
     A client can invent any number of visitors. So a start is refused while `limits.current().queue` works of other
-    visitors go on, and of the works that have ended only so many are kept, the newest.
+    visitors go on. Of the works that have ended, the newest are kept, at most `limits.current().queue`.
     """
 
     def __init__(self) -> None:

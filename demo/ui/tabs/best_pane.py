@@ -117,7 +117,8 @@ class BestPane(WorkView[BestSearch]):
 
         - The visitor has no search, or started something else after it.
         - The link of the page names a stored run.
-        - The search has ended, a page has shown its end before, and the link asks for other settings.
+        - The search has ended, a page has shown its end before, and the link asks for settings that the search
+          did not have.
         """
         tab = self._tab
         going = self.work_of(request, visitor)

@@ -21,7 +21,7 @@ LETTERS = "ABCD"
 MAX_LETTERS = 120
 """The most letters in a cell of the table. A longer text, such as a prompt, is shortened."""
 ALWAYS = ("checkpoint", "batch_size", "mode", "dtype", "weights", "protocol", "device_name", "torch")
-"""The settings and machine facts that always have a row. The others have one if the runs differ."""
+"""The settings and machine facts that always have a row. Any other has a row only if the runs differ in it."""
 
 
 def in_words(report: Report) -> str:

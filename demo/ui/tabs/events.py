@@ -158,8 +158,8 @@ class WorkView(ABC, Generic[W]):
     def _over(self, request: gr.Request, going: W | None) -> Updates:
         """Returns updates that show the end of the work.
 
-        While the work goes on, they change nothing. This happens if the page's connection to the server broke, or if
-        newer pages follow the work.
+        They change nothing if the work still goes on, because `_follow` ended first: the page's connection to the
+        server broke, or newer pages follow the work.
         """
         if going is None or not going.ended:
             return {self._ending[0]: gr.skip()}

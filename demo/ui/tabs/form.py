@@ -53,7 +53,7 @@ FIRST_CHECKPOINT = next(entry for entry in catalog.CHECKPOINTS if entry.id == ca
 """The checkpoint that the form has when the page opens."""
 VIT = "google/vit-base-patch16-224"
 FEW: EventOptions = {"concurrency_limit": 2, "concurrency_id": "pictures"}
-"""The options of the events that start a process for a picture: it may take a gigabyte."""
+"""The options of the events that start a process for a picture: two at once, as each may take a gigabyte of memory."""
 CROWDED = 1.25
 """The estimate mentions other programs if they make the run at least this many times as long."""
 

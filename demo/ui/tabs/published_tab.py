@@ -210,7 +210,10 @@ def _table(rows: Sequence[PublishedRow]) -> object:
 
 
 def _choices(rows: Sequence[PublishedRow], subset: str) -> dict[str, list[tuple[str, str]]]:
-    """Returns the choices of each list: all tables, and the GPUs, batch sizes and tasks of table `subset` or of all."""
+    """Returns the choices of each list: all tables, and the GPUs, batch sizes and tasks in the table `subset`.
+
+    If no table has this name, as for ALL, the GPUs, batch sizes and tasks of all tables are offered.
+    """
     subsets = published.values(rows, "subset")
     within = [row for row in rows if row.subset == subset] if subset in subsets else rows
     every = ("All", ALL)

@@ -95,7 +95,10 @@ class ResultPane:
             self.sent = gr.Markdown(elem_id="sent")
             """A sentence that says where the HTML file lies ("One file to send"), once it was asked for."""
         self.asked_calls = gr.Textbox("", visible=False)
-        """The slider's number of calls, which the browser sends when a file is asked for: '172800 2/s', or '172800'."""
+        """The slider's number of calls, which the browser sends when a file is asked for: '172800'.
+
+        If the visitor typed a rate, such as 2/s, the rate follows: '172800 2/s'. The number is then the calls of a day.
+        """
         self.shown = gr.State(None)
         """The `Report` that the pane shows. Script and files are made of it once they are asked for."""
         above = [self.notice, self.live, self.best, self.top, self.repeat, self.race, self.work]
@@ -226,9 +229,10 @@ class ResultPane:
         return tables.download_file(content, _file_name(result, kind))
 
     def _send(self, report: Report | None, calls: str) -> str:
-        """Returns a sentence as HTML that says where the file of the shown result is. Visitors send it to others.
+        """Returns, as HTML, where the shown result's HTML file ("One file to send") is: in the browser's downloads.
 
-        If WORTH_COMPILING_DATASET names a dataset on the Hub, uploads the file of a stored run there, once.
+        If WORTH_COMPILING_DATASET names a dataset on the Hub, a stored run's file is uploaded there, too, but only
+        once, and the HTML links to it.
         """
         if report is None:
             return ""
@@ -344,8 +348,8 @@ class Outputs:
     def _pictures(self, info: ImageInfo | None, seen: Mapping[str, Predictions]) -> Values:
         """Returns the values that show the picture, by component.
 
-        With boxes or masks: the marked picture for each model, both under a slider, and their difference. Raises
-        ValueError or ArithmeticError for damaged data.
+        With boxes or masks: the marked picture of each model, both pictures in one component that a slider divides, and
+        their difference. Raises ValueError or ArithmeticError for damaged data.
         """
         if info is None:
             return {}

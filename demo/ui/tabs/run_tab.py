@@ -52,7 +52,7 @@ browser busy, perhaps on this machine."""
 DRAWN = f"() => new Promise(done => setTimeout(done, {1000 * DRAWING_SECONDS:.0f}))"
 """JavaScript that waits until a page is no longer animated."""
 RETURN_KEY = "again"
-"""The query parameter of a page that is loaded again to follow its run, as in `events.js`."""
+"""The query parameter with which `events.js` loads a page again, so that the page follows its run again."""
 MAX_RUNS = 100
 """The most stored runs that a forecast reads. `History` keeps them in memory, so a forecast is quick."""
 
@@ -201,7 +201,7 @@ class RunTab(WorkView[VisitorRun]):
         return forms.forecast_html(expected, checkpoint, list(filter(None, doubts)), query)
 
     def _crowd(self) -> cores.Crowd:
-        """Returns how much other programs use the cores; no use while the race's animation keeps a browser busy."""
+        """Returns how other programs load the cores; no load while the race's animation keeps a browser busy."""
         return cores.Crowd() if time.monotonic() - self._drawn_at < DRAWING_SECONDS else cores.crowd()
 
     def _here(self, spec: RunSpec) -> tuple[RunSpec, list[RunResult]]:
@@ -279,10 +279,10 @@ class RunTab(WorkView[VisitorRun]):
         return self._start(request, visitor, one_more_process)
 
     def show_recorded(self, request: gr.Request, visitor: str | None, *values: object) -> Updates:
-        """Returns updates that show the `latest_answer` of the form's settings, marked as recorded.
+        """Returns updates that show the `latest_answer` for the form's settings, marked as recorded.
 
-        While a run of the visitor goes on, the settings of that run are used, not those of the form. If there is an
-        answer of them, the visitor's run is cancelled, and the page shows the answer. Otherwise the run goes on.
+        While a run of the visitor goes on, its settings are used, not the form's. If there is a `latest_answer` for
+        them, the visitor's run is cancelled, and the page shows this answer instead. Otherwise the run goes on.
         """
         work = self.work_of(request, visitor)
         if isinstance(work, VisitorRun) and not work.ended:
@@ -437,7 +437,7 @@ def latest_answer(spec: RunSpec, earlier: list[RunResult]) -> RunResult | None:
 
 
 def one_more(result: RunResult, machine: HostInfo | None) -> RunSpec:
-    """Returns the spec for the button Repeat: one more process, or all again if none of the run can be pooled.
+    """Returns the spec for the button Repeat: one more process, or all its processes again if none can be pooled.
 
     Raises BadInput if the result is from another machine than `machine` or from other library versions: one verdict
     cannot mix machines or versions. If `machine` is None, this is not checked.

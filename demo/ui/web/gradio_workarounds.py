@@ -2,7 +2,7 @@
 
 If gradio fixes one of these faults, `tests/ui/web/test_gradio_workarounds.py` fails. More work-arounds are in `look/`:
 `events.js` (downloads, gradio issue 9230), `form.js` (the Tab key), `theme.py` (semi-bold letters), and
-`figure_names.js` (names of thumbnails; of figures, plotly.js issue 6920).
+`figure_names.js` (names for screen readers: of thumbnails, and of charts, plotly.js issue 6920).
 """
 
 import asyncio
@@ -194,7 +194,10 @@ class Queue(gradio.queueing.Queue):
         super().send_message(event, event_message)
 
     def _heaviest(self, sizes: Counter[str]) -> str:
-        """Returns the session with the largest size, of the client whose sessions have the largest sum of sizes."""
+        """Returns the session with the largest size, of the client whose sessions have the largest sum of sizes.
+
+        `sizes`: the number of waiting calls, or the bytes of unread messages, by session.
+        """
 
         def client(session: str) -> object:
             return self.clients.get(session, (None, 0.0))[0]
@@ -267,10 +270,10 @@ class Session(gradio.state_holder.SessionState):
         super().__init__(no_blocks)
 
     def _update_config(self, key: int) -> None:
-        """Does nothing: gradio would update its copy."""
+        """Does nothing: gradio would update its copy of the page's configuration, and a `Session` has none."""
 
     def _update_value_in_config(self, key: int, value: object) -> None:
-        """Does nothing: gradio would update its copy."""
+        """Does nothing: gradio would update its copy of the page's configuration, and a `Session` has none."""
 
 
 class Blocks(gr.Blocks):
@@ -279,9 +282,9 @@ class Blocks(gr.Blocks):
     def get_config_file(self) -> BlocksConfigDict:
         """Returns gradio's configuration of the page, without two features that are costly for every open page.
 
-        - Each tab keeps a connection open. A browser has six connections to a server, so the seventh tab would stay
-          blank. gradio's server ends a session when this connection ends. Without it, a session's state is dropped when
-          newer sessions need its place.
+        - Each browser tab with the page keeps a connection open. A browser has six connections to a server, so the
+          seventh tab would stay blank. gradio's server ends a session when this connection ends. Without the
+          connection, a session's state is dropped when newer sessions need its place.
         - Each component that waits for an answer runs a timer, even if it is hidden. Three timers asked for 180 frames
           a second on an idle page, which took a tenth of a core from the timed model.
         """
@@ -323,8 +326,8 @@ def fitting_value(block: Any, value: object) -> object:
 
     gradio itself would pass a wrong type to the handler. A browser sends null for a number field that was emptied, and
     for a field that it has not drawn yet. For null, a text field gives '', and a field with several choices []. A
-    checkbox, or a field with one choice, gives the value that it has on a new page. Examples refuse null; any other
-    field gives None.
+    checkbox, or a field with one choice, gives the value that it has on a new page. Any other field gives None, except
+    a list of examples (`gr.Dataset`), which refuses null.
     """
     if block.stateful or isinstance(block, Api):  # the server's own value; the API checks its values itself
         return value
