@@ -157,7 +157,7 @@ def _remedy(phase: str, spec: RunSpec, error: BaseException, text: str) -> tuple
         return f"{AGAIN if phase == 'time' else 'Eager works and was timed.'} {remedy}".strip(), change
     exact = {"dtype": "float32"} if halves else {}
     if spec.task == OWN_MODEL:
-        own = "The module must run eagerly with the inputs that your function returns"
+        own = "The module must run eagerly with its inputs"
         other = ", or choose another --dtype," if exact else ""
         return f"{own}{f' and weights of {spec.dtype}' if exact else ''}: fix it{other} and run again.", exact
     return ("Try dtype float32." if exact else ""), exact

@@ -383,7 +383,7 @@ def test_memory_growth_and_a_slow_format_are_warnings(file: Path, quick: None, m
 def test_a_forward_that_fails_is_named_with_its_line(function: str, file: Path) -> None:
     result = run_of(file, function)
     assert (result.status, result.failure.stage) == ("failed", "warm up")
-    assert "(mine.py, line " in result.failure.message and "your function returns" in result.failure.remedy
+    assert "(mine.py, line " in result.failure.message and "with its inputs" in result.failure.remedy
 
 
 @pytest.mark.parametrize("init", [True, False], ids=["package", "namespace"])
