@@ -9,9 +9,9 @@ from .core.program import missing_libraries
 
 
 def run(*arguments: str) -> NoReturn:
-    """Runs the command of `arguments` and `sys.argv`, and ends the process with its exit code.
+    """Runs the command given by `arguments` followed by `sys.argv[1:]`, and ends the process with its exit code.
 
-    What standard error cannot take, as on a full disk, is lost, and does not end the command.
+    Text that cannot be written to standard error, as on a full disk, is lost, and does not end the command.
 
     Every command needs three libraries, the doctor, too. If one of them is missing, the process ends with a sentence
     that names all libraries that are missing.

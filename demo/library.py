@@ -53,8 +53,8 @@ def {IN_MEMORY}():
 class PaysAfter:
     """After how many calls compiling has paid, for two kinds of process.
 
-    A field is None if its first call was not timed, the verdict is missing or 'unsure', or the outputs are wrong. If
-    compiling never pays, the `calls` of the field's BreakEven is None.
+    A field is None if the first call in its kind of process was not timed, the verdict is missing or 'unsure', or the
+    outputs are wrong. If compiling never pays, the `calls` of the field's BreakEven is None.
     """
 
     cold: BreakEven | None
@@ -84,9 +84,9 @@ class Answer:
         """Returns the time of a process with `calls` calls, by its compile cache: 'cold' (empty), 'warm' (filled).
 
         'partly' (some of the model's code) may stand in place of 'cold'. Each entry has `eager_seconds`, `compiled`,
-        `saved` and `speedup`, the last three with 95 % intervals. Returns {} if the run has no speed-up, or one that
-        must not be used. For a text model, `calls` counts tokens. Raises BadInput for `calls` below 1 or above 100
-        million.
+        `saved` and `speedup`, the last three with 95 % intervals. Returns {} for the reasons that
+        `RunResult.whole_work` lists, such as a run without a speed-up. For a text model, `calls` counts tokens. Raises
+        BadInput for `calls` below 1 or above 100 million.
         """
         CALLS.check(calls)
         return self.result.whole_work(calls)
@@ -113,7 +113,9 @@ class BestAnswer:
 
     table: BestTable
     missing: list[tuple[Way, bool]]
-    """The ways that still needed a run when the time was up, each with True if it had run before. [] if none did."""
+    """The ways that needed a first or a further run when the time was up, each with True for a further run.
+
+    [] if no way needed a run."""
 
     @property
     def winner(self) -> Answer | None:
@@ -135,8 +137,8 @@ def measure(
 
     - `model`: a `torch.nn.Module`, or a text: "my_model.py:build", "package.module:build", or a checkpoint's id.
     - `inputs`: for a module: a tensor, a tuple of arguments, or a dict of arguments by name.
-    - `task`: needed for a checkpoint that is not in the list. `image`: path of a picture, for a checkpoint that uses
-      one.
+    - `task`: needed for a checkpoint that is not in the catalogue. `image`: path of a picture, for a checkpoint that
+      uses one.
     - `options`: those of `worth-compiling run`, such as `mode="reduce-overhead"`.
 
     If the run fails, the answer's `failure` says why. Raises BadInput for a model or an option that cannot be

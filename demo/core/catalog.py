@@ -36,8 +36,9 @@ class Checkpoint:
     id: str
     task: str
     family: str
-    """Kind of model, with the name of the Transformers guide if it has one: 'ViT'. Outside the catalogue: the config's
-    model_type."""
+    """Kind of model, named as in the Transformers guide if the guide has this kind: 'ViT'.
+
+    Outside the catalogue: the config's model_type."""
     title: str
     auto_class: str
     revision: str | None = None

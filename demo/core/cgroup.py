@@ -25,7 +25,10 @@ def cpu_quota() -> float:
 
 
 def memory_limit() -> float:
-    """Returns the bytes of memory that this process may use. Without a limit: infinity, or about 2**63 in version 1."""
+    """Returns the bytes of memory that this process may use.
+
+    Without a limit: infinity, or about 2**63 under version 1 of control groups.
+    """
     return min((limit for limit, _ in _memory()), default=math.inf)
 
 

@@ -62,8 +62,8 @@ Measured on a machine with two cores, with 18 degrees of freedom each:
 - on the quiet machine, 12 % cold and 8.7 % warm (`benchmarks/results/first_calls.md`)
 - while other programs used the machine, 16 % cold and 28 % warm (the table was not kept)
 
-Nobody knows whether other programs will be busy at a later start, so the assumed spreads are wider on purpose than
-those of the quiet machine: 2.1 times (cold) and 1.7 times (warm)."""
+Nobody knows whether other programs will be busy during a later first call, so the assumed spreads are wider on purpose
+than those of the quiet machine: 2.1 times (cold) and 1.7 times (warm)."""
 ON_GPU = Spread("within one process", 0.025, 5.0)
 """The spread of speed-ups to assume on a GPU if several processes are pooled. The deviation is that of `ASSUMED`, with
 half of the degrees of freedom, because it was measured on CPUs only."""
@@ -72,8 +72,9 @@ HOST_BOUND = Spread("within one process", 0.25, 1.0)
 
 On an H200 each of three models was timed in two processes (`assets/measured/h200.csv`). An eager call took 3.99 ms in
 one process and 7.07 ms in the other; with the other models 4.92 and 6.09 ms, 7.78 and 8.56 ms. The root mean square of
-the logarithms of the three ratios, divided by the square root of 2, is 0.25. Each time the slower process compiled with
-mode reduce-overhead. So the three differences may have one cause, and count as one degree of freedom."""
+the logarithms of the three ratios, divided by the square root of 2, is 0.25. For each model, the slower process was the
+one that compiled with mode reduce-overhead. So the three differences may have one cause, and count as one degree of
+freedom."""
 
 
 def assumed_spread(device: str, host_bound: bool | None) -> Spread:
@@ -286,7 +287,7 @@ def known_best(ways: Mapping[str, WayCost], calls: float) -> list[str]:
 
 @dataclass(frozen=True)
 class WholeWork:
-    """The total time of a process's calls, with eager and with compiled. Compiled's first call is added to these."""
+    """The total time of a process's calls, with eager and with compiled. Compiled's total includes its first call."""
 
     eager_seconds: float
     compiled: Duration

@@ -27,20 +27,23 @@ BUSY_CPU = 0.10
 APP_VARIABLE = "DEMO_APP_PID"
 """Environment variable that tells a worker process the process id of the app."""
 SPIN_COUNT = "3000"
-"""How often a waiting OpenMP thread of a worker looks for work before it sleeps, unless the user has set how it waits.
+"""How many times a waiting OpenMP thread of a worker looks for work before it sleeps.
 
-Without this bound all threads spin while one waits for its core. While another program used one of two cores, a call
-of 10 ms took 1.5 s without the bound and 0.05 s with it. On an idle machine the bound costs nothing.
+This holds unless the user has set how threads wait. Without this bound all threads spin while one waits for its core.
+While another program used one of two cores, a call of 10 ms took 1.5 s without the bound and 0.05 s with it. On an
+idle machine the bound costs nothing.
 """
 LOOKS, LOOK_SECONDS = 3, 0.3
-"""How often the processor time of other programs is measured, and for how many seconds each time. `free_cores`
-measures once before, and stops when enough cores are free."""
+"""How many times the processor time of other programs is measured, and for how many seconds each time. `free_cores`
+counts one measurement before these, and measures no more once enough cores are free."""
 PATIENT_LOOKS = 16
-"""How often a run checks whether a busy core is free again, in about five seconds. After that it uses fewer threads.
-Opening the page in a browser on the same machine keeps a core busy for two to four seconds."""
+"""How many times, within about five seconds, a run checks whether a busy core is free again.
+
+After that it uses fewer threads. Opening the page in a browser on the same machine keeps a core busy for two to four
+seconds."""
 WAIT_SECONDS = PATIENT_LOOKS * LOOK_SECONDS
 CROWD_LOOKS, CROWD_SECONDS = 3, 0.06
-"""How often `crowd` counts the processes that are ready to run, and in how many seconds altogether."""
+"""How many times `crowd` counts the processes that are ready to run, and within how many seconds in total."""
 
 
 def usable_cores() -> int:

@@ -20,8 +20,8 @@ LFS_REMEDY = "Run `git lfs pull` in the folder."
 def open_closed_streams() -> None:
     """Opens standard streams that the caller closed, as with `2>&-`, on the null device.
 
-    Otherwise the next pipe or file would get the stream's number, and a worker would use it as its own stream. `print`
-    would write what is for standard error to standard output.
+    Otherwise the next pipe or file would get the stream's number, and a worker would use it as its own stream. While
+    `sys.stderr` is None, `print(file=sys.stderr)` would write to standard output.
     """
     for number in range(3):
         try:

@@ -56,7 +56,7 @@ class NoAnswer(OSError):
 
 
 def ask(question: Callable[[], T], seconds: float) -> T:
-    """Returns what `question` returns, which asks the Hub through its library.
+    """Calls `question`, which asks the Hub through its library, and returns the result of `question`.
 
     Raises NoAnswer if the Hub does not reply, for every error of `question`, and after `seconds`.
 

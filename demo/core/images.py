@@ -105,7 +105,7 @@ def _strict_pillow() -> Iterator[None]:
 
 
 def _decode(data: bytes, name: str) -> tuple[Image.Image, int | None]:
-    """Returns the picture as RGB with 8 bits a channel, and its largest 16-bit value if taken as white, else None.
+    """Returns the picture as RGB with 8 bits a channel, and its largest value if `_scale` took it as white, else None.
 
     Raises BadInput as `read_picture` does. `name`: the file's name for error messages.
     """

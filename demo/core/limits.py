@@ -19,7 +19,7 @@ class Limits:
     parameters: int = 2_000_000_000
     """Most weights of a model that is not in the catalogue, counted before they are downloaded."""
     seconds: int = 1800
-    """Longest time of one process of a run. A run with `repeats` starts no further process after it.
+    """Longest time of one process of a run. A run with `repeats` starts no further process once it has taken this long.
 
     Compiling the largest checkpoint took 260 s on two CPU cores."""
     queue: int = 20

@@ -26,8 +26,8 @@ class BackToBack:
     seconds: float
     """Time from the launch of the first call until the last call's result is there."""
     joules: float | None = None
-    """Energy that the whole GPU used during the calls. None on a CPU, or if NVML gives no counter, as before
-    Volta, or one that does not grow."""
+    """Energy that the whole GPU used during the calls. None on a CPU, or if NVML's energy counter does not grow
+    or is missing, as on GPUs older than Volta."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Roofline:
-    """Figures that bound the time of a call: its least operations and bytes, and the device's two highest rates."""
+    """Figures that bound the time of a call: its least operations and bytes, and the device's highest rate of each."""
 
     operations: int
     """Operations of one call in matrix products, convolutions and attention, from torch.utils.flop_counter."""
@@ -105,7 +105,7 @@ class Measurement:
     settling_seconds: tuple[float, ...] = ()
     """Wall times of calls just after a switch between eager and compiled. They are slower, and do not count."""
     blocks_apart: PositiveInt = 1
-    """In `control_times`, 1 or 3: control calls follow the first block, and then each block, or every third one.
+    """In `control_times`: 1 if control calls follow each block; 3 if they follow the first, and every third after it.
 
     In other measurements it has no meaning."""
 
@@ -181,7 +181,9 @@ class GraphBreak:
 
     reason: str
     location: str
-    """'file.py:123' for a graph break; '' if dynamo did not say. Else the function's first line: 'file.py:99 in f'."""
+    """'file.py:123' for a graph break; '' if dynamo did not say.
+
+    For a recompile or a fallback: the function's first line, 'file.py:99 in f'."""
     hints: tuple[str, ...] = ()
     number: str = ""
     """Number in torch's registry of graph breaks: 'GB0059'; '' if it has none."""
@@ -275,11 +277,11 @@ class Compilation:
     recompiles_while_timing: int = 0
     cuda_graphs: CudaGraphs = CudaGraphs()
     cold: CompileCost | None = None
-    """Cost of a first call that finds no code of the model in the compile cache. For AOTInductor: that builds the
-    package. None if not known."""
+    """Cost of a first call that finds no code of the model in the compile cache. For AOTInductor: of a first
+    call that builds the package. None if not known."""
     warm: CompileCost | None = None
-    """Cost of a first call that finds all code in the compile cache. For AOTInductor: that loads the package. None if
-    not known."""
+    """Cost of a first call that finds all code in the compile cache. For AOTInductor: of a first call that
+    loads the package. None if not known."""
     partly: bool = False
     """Whether this run's first call found some kernels in the cache, but not all. The call is neither cold nor warm."""
     recompiles: tuple[GraphBreak, ...] = ()

@@ -72,7 +72,9 @@ class Option:
     fold: str | None = None
     """Group under 'Advanced' in the form, one of `OPTION_GROUPS`; None: outside 'Advanced'."""
     timing: bool = False
-    """Whether the option changes only how a run is timed, not what is compiled: all of `fold` 'timing', and `cache`."""
+    """Whether the option changes only how a run is timed, not what is compiled.
+
+    True for all options with `fold` 'timing', and for `cache`."""
     for_speed: bool = False
     """Whether the option may make the same work faster on the same cores, as `mode` and `dtype` may."""
 
@@ -84,7 +86,7 @@ class Option:
         """Returns the value that a user's text stands for, such as 4 for '4'; any other value unchanged.
 
         - A whole number may also be a float, 4.0, and queries may be a list.
-        - YAML reads a bare on or off as True or False: for a choice with 'on', booleans are turned back.
+        - YAML reads a bare on or off as True or False: for a choice with 'on', True becomes 'on', and False 'off'.
         - A byte order mark is removed from a text, except from a prompt.
         """
         if isinstance(value, str) and self.kind != "passage":

@@ -79,7 +79,7 @@ class Predictions:
     """The text that each token added; '' for a special token, or one that ends in the middle of a character."""
     token_ids: tuple[int, ...] | None = None
     ties: tuple[tuple[int, ...], ...] | None = None
-    """For each token of `token_ids`, the ids of all tokens that are likeliest but for rounding, itself among them.
+    """For each token of `token_ids`, the ids of all tokens that were equally likely within rounding, itself among them.
 
     () if it is the only one. If there are more than 100, only the lowest 100 ids.
     """

@@ -29,7 +29,7 @@ class Progress:
     elapsed_seconds: float
     remaining_seconds: float | None = None
     code: str = ""
-    """The step within the phase, such as 'explain'; '' if the phase has no steps."""
+    """The step within the phase, such as 'float64' within 'check'; '' if the phase has no steps."""
     eager_seconds: float | None = None
     compiled_seconds: float | None = None
     racing_seconds: float | None = None
@@ -43,7 +43,7 @@ class Progress:
     first_seconds: float | None = None
     """Seconds of compiling together with the warm-up that follows; None until both are over."""
     compile_steps: tuple[tuple[str, float], ...] = ()
-    """(name, seconds) of each compile step, such as 'inductor', that has begun: seconds since compiling began."""
+    """(name, start) of each compile step, such as 'inductor', that has begun; start: seconds since compiling began."""
     graphs: int = 0
     breaks: int = 0
     """`graphs` and `breaks`: number of compiled graphs and of graph breaks when the latest compile step began."""

@@ -18,7 +18,8 @@ from .cores import BUSY_CPU
 from .result import RunResult
 
 ROUGH, SOLID = 0.20, 0.05
-"""Half-widths of the 95 % interval, relative to the speed-up. Above 20 % it is rough; up to 5 % it may be solid."""
+"""Half-widths of the 95 % interval, relative to the speed-up. Above 20 %, the mark is rough; up to 5 %, it may be
+solid."""
 PROCESSES = 3
 """A speed-up can be solid only if it is pooled over at least this many processes."""
 

@@ -1,7 +1,7 @@
 """The stored result of a run, and the values that follow from its times: speed-ups, latencies, the break-even.
 
-A run's own times are stored raw, in seconds. Its statistics are computed from them, so a better one needs no new run.
-Of earlier processes, whose speed-ups are pooled with its own, the result has only the figures.
+A run's own times are stored raw, in seconds. Its statistics are computed from these times, so a better statistic
+needs no new run. Of earlier processes, whose speed-ups are pooled with its own, the result has only the figures.
 """
 
 from dataclasses import dataclass, field, replace
@@ -35,8 +35,8 @@ SCHEMA_VERSION = 3
 FIRST_TOKEN = "first_token"
 HOST_TAKEN = 0.05
 """A GPU run whose eager calls wait for the host has a caveat if other programs kept the main thread from running for
-more than this share of the timing. The thread launches eager's kernels one by one: eager was slower by about this
-share."""
+more than this share of the timing. This thread launches eager's kernels one by one: if it is kept from running for
+5 % of the time, eager is about 5 % slower."""
 Status = Literal["ok", "out_of_memory", "compile_failed", "timed_out", "crashed", "cancelled", "interrupted", "failed"]
 """How a run ended. 'interrupted' means that the program ended before the run did."""
 
@@ -97,7 +97,7 @@ class RunResult:
     first_calls: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Seconds of first calls in earlier runs with the same settings, by state of the compile cache: 'cold', 'warm'.
 
-    Those that `compilation` has are left out."""
+    The first calls in `compilation` are left out."""
     without_breaks: Speedup | None = None
     """For a run with added graph breaks: the latest stored speed-up of the same settings without these breaks."""
     schema_version: int = SCHEMA_VERSION
@@ -280,7 +280,7 @@ class RunResult:
 
     @property
     def tokens_a_call(self) -> int:
-        """How many tokens a decoding step of a text model gives: one for each prompt. 1 for all other models."""
+        """How many tokens a decoding step of a text model gives: one for each text of a batch. 1 for other models."""
         return self.spec.batch_size if self.spec.unit == "token" else 1
 
     def costs(self, state: str) -> tuple[WayCost, WayCost] | None:

@@ -33,7 +33,7 @@ class InputSize:
 
 
 def read_log(text: str, of_text: bool) -> tuple[InputSize, ...]:
-    """Returns the sizes of all calls, in order. Each line has one; '#' begins a comment.
+    """Returns the input sizes of all calls, in order. Each line has the size of one call; '#' begins a comment.
 
     `of_text`: True if the lines are sizes of prompts, False if of pictures. Raises BadInput for a line that is no size,
     and if there are no calls or more than `MAX_CALLS`.

@@ -24,7 +24,8 @@ def with_earlier_costs(result: RunResult, history: History) -> RunResult:
 
     - If no first call with an empty cache was timed, `compilation` gets the newest stored one. The same holds for a
       filled cache.
-    - `first_calls` gets the seconds of the others, by state of the compile cache: 'cold' (empty), 'warm' (filled).
+    - `first_calls` gets the seconds of the other stored first calls, by state of the compile cache: 'cold' (empty),
+      'warm' (filled).
     - A result of a user's own model stays as it is, because the model's file may have changed.
     - Raises HistoryError if the history cannot be read.
     """

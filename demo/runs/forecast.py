@@ -9,8 +9,9 @@
    equal. On a GPU, or if the compiler was not measured, start and compile together are taken for 30 s.
 
 The timing has a fixed duration. All other parts take longer while other programs use the cores (`cores.crowd`): a run
-on a CPU waits for cores, and may have to compile for fewer threads. Earlier runs that were all disturbed themselves
-already took that long. Not covered: the download of weights, and a compile cache that was emptied after the last run.
+on a CPU waits for cores, and may have to compile for fewer threads. If other programs disturbed all of the earlier
+runs, the times of these runs already include the delay. Not covered: the download of weights, and a compile cache that
+was emptied after the last run.
 """
 
 import dataclasses
@@ -76,7 +77,7 @@ class Forecast:
     runs: int
     """How many earlier runs the forecast rests on; 0 for a rough guess."""
     same_settings: bool = True
-    """Whether these earlier runs had the same settings, not only the same model."""
+    """True: the earlier runs had the settings of the new run. False: they had only its model."""
     compile_seconds: float | None = None
     """The part of `seconds` for one first call with its compile; None if that part is not known."""
     crowd: float = 1.0
@@ -151,10 +152,11 @@ def forecast_process(spec: RunSpec, machine: HostInfo, stored: Sequence[RunResul
 
 
 def _fewer_threads(spec: RunSpec, crowd: Crowd) -> int | None:
-    """Returns the most threads that torch can use if other programs leave it fewer cores.
+    """Returns the most threads that torch can use: the number of cores that other programs leave free.
 
-    It may use fewer: a number for which the compile cache has code is preferred (`WorkerJob.threads_on`). None if all
-    cores are free or that is not known, if the spec sets the number of threads, or if the run is not on the CPU.
+    Torch may use fewer: a number for which the compile cache has code is preferred (`WorkerJob.threads_on`). None if
+    all cores are free or their number is not known, if the spec sets the number of threads, or if the run is not on the
+    CPU.
     """
     return crowd.free if spec.device == "cpu" and spec.threads is None else None
 
@@ -173,7 +175,10 @@ def _is_disturbed(run: RunResult) -> bool:
 
 
 def _not_counted(crowd: Crowd, runs: list[RunResult]) -> Crowd:
-    """Returns `crowd` without its factor if `runs`, of `_quiet`, were disturbed: their times include other programs."""
+    """Returns `crowd` without its factor if `runs` were disturbed: their times already include other programs.
+
+    `runs`: as `_quiet` returned them.
+    """
     return dataclasses.replace(crowd, factor=1.0) if any(map(_is_disturbed, runs)) else crowd
 
 
@@ -231,7 +236,7 @@ def _measured_parts(run: RunResult) -> _Parts:
 
 
 def memory_doubt(spec: RunSpec, checkpoint: Checkpoint | None, stored: Sequence[RunResult], machine: HostInfo) -> str:
-    """Returns a sentence if a run of `spec`, whose device is not 'auto', will not fit in memory; else ''.
+    """Returns why a run of `spec`, whose device is not 'auto', will not fit in memory, as a sentence; '' if it may fit.
 
     One of these reasons is enough:
     - The newest stored run of this machine with these settings ran out of memory.

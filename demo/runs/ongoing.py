@@ -36,7 +36,7 @@ class Files:
     """A folder that keeps AOTInductor's package, so that the next process of the same spec need not build it."""
 
     def existing(self) -> "Files":
-        """Returns a copy that has only the files that exist. All other fields, and the folder, are None."""
+        """Returns a copy with the files that exist. Other files' fields are None, and so is `kept_packages`."""
         return Files(**{name: file for name, file in vars(self).items() if file is not None and file.is_file()})
 
 

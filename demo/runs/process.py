@@ -154,7 +154,7 @@ class Worker:
         """Whether a message was too long, no valid event, or the result of another run. A half-sent one does not count:
         the process has died."""
         self.ready = threading.Event()
-        """Set when the process can take a job, after the instruction probe of a new compile cache, or has ended."""
+        """Set when the process can take a job, or has ended. A new compile cache needs the instruction probe first."""
         self._events: queue.SimpleQueue[WorkerEvent | None] = queue.SimpleQueue()
         self._exited_at = math.inf
         """When the process ended, by `time.monotonic`. A process that it started may hold the pipe open after that."""

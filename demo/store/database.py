@@ -41,7 +41,7 @@ CREATE INDEX IF NOT EXISTS results_by_words ON results (started_at, words);  -- 
 """
 _FILE_ERRORS = (0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 """SQLite's error codes that may mean a damaged file. 0 stands for an error without a code, such as `_prepare`'s.
-SQLITE_ERROR is also its code for damage in the header ("unsupported file format") and in the name of a column."""
+SQLite also reports damage in the header ("unsupported file format") or in a column's name as SQLITE_ERROR."""
 
 
 class HistoryError(Exception):

@@ -30,7 +30,7 @@ MAX_FILE_BYTES = 2_000_000
 ASK_AGAIN_SECONDS = 300.0
 """How long the list of the dataset's files is used before the Hub is asked again."""
 LISTING_SECONDS = 10.0
-"""The folder of no further day is listed after this long. A dataset with a run a day has a folder for each run."""
+"""Once the listing has taken this long, no older day's folder is listed: a dataset may have many days."""
 READING_SECONDS = 20.0
 """How long `newest` waits for the list, and for files. It returns those that come later when it is called again."""
 _AT_ONCE = 8

@@ -105,8 +105,8 @@ class PublishedRow:
     def costs(self) -> dict[str, tuple[WayCost, WayCost]]:
         """Costs of eager and of compiled in a process, by the state of the compile cache: {'cold': (eager, compiled)}.
 
-        A first call counts as timed once, because a row does not say how often it was. {} if the row has none, or if
-        its verdict is missing or 'unsure'.
+        A first call counts as timed once, because a row does not say how often it was. {} if the row has no first
+        call, or if its verdict is missing or 'unsure'.
         """
         first_calls = {"cold": self.first_call_seconds, "warm": self.kept_first_call_seconds}
         if self.verdict is None or self.verdict.verdict == "unsure" or self.eager_seconds is None:

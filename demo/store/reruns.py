@@ -106,8 +106,8 @@ def earlier_processes(
     - `unstored`: earlier processes of the run of `result`, not stored. Used are those with the threads of `result`.
     - Order: `unstored`, then `stored` from oldest to newest. If there are more than `MOST_PROCESSES` - 1 processes, the
       first are left out.
-    - If other programs disturbed `result` and this finds no process, processes with another number of threads are
-      used: those with as many threads as the newest stored one.
+    - If other programs took cores from `result`, and no process has its number of threads, processes with the number of
+      threads of the newest stored one are used.
     - () if `result` has no speed-up.
     """
     own = rerun_of(result)

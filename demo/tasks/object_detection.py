@@ -42,9 +42,10 @@ def iou(one: Box, other: Box) -> float:
 
 
 def agreement(eager: Predictions, compiled: Predictions) -> dict[str, float]:
-    """Returns the share of boxes that eager and compiled have in common, 'matched_boxes', from 0 to 1; 1 without boxes.
+    """Returns 'matched_boxes', and if any box matches also 'box_iou' and 'score_difference'.
 
-    If any box matches, also returns 'box_iou', the lowest of all matched pairs, and 'score_difference', the largest.
+    - 'matched_boxes': matched pairs, divided by the boxes of eager or of compiled, whichever are more; 1 without boxes.
+    - 'box_iou': the lowest IoU of a matched pair. 'score_difference': the largest difference of a pair's two scores.
     """
     ours, theirs = eager.boxes or (), compiled.boxes or ()
     pairs = [(ours[i], theirs[j]) for i, j in match(ours, theirs, SAME_IOU)]

@@ -43,8 +43,8 @@ class Task(Generic[P]):
     """Returns why rounding in float32 cannot explain a difference of the predictions, as a sentence; '' if it can, or
     without a difference."""
     tie: Callable[[P, P], str] = lambda reference, other: ""
-    """Returns a sentence if rounding alone decided between two predictions that differ; '' if not, or if that is not
-    known."""
+    """Returns, as a sentence, where two predictions part because of rounding alone; '' if rounding is not known to be
+    the cause."""
     refusal: Callable[[Settings], str] = lambda spec: ""
     """Returns why a `RunSpec` of this task cannot run, and what to choose, in sentences; '' if it can."""
     unit: Literal["image", "call", "token"] = "image"

@@ -31,7 +31,7 @@ def tie(reference: Predictions, other: Predictions) -> str:
 
 
 def parting(reference: Predictions, other: Predictions) -> str:
-    """Returns from which token on two texts differ, as a sentence."""
+    """Returns a sentence that says at which token two texts begin to differ."""
     place = same_tokens(reference.token_ids or (), other.token_ids or ()) + 1
     return tie(reference, other) or f"The texts differ from token {place} on."
 
