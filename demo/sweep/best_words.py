@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ..core import codec, format as fmt
 from ..core.options import MODES, OPTIONS
 from ..core.stats import TAKEN_FACTOR
-from ..present import speedup_words as words
+from ..present import naming, speedup_words as words
 from ..present.report import Report
 from .best_table import CLOSE_RATIO, EAGER_WAY, WAYS, BestTable, Way, WayResult
 
@@ -88,7 +88,7 @@ def conclusion(table: BestTable) -> list[str]:
             ways, close = ", ".join([name(row.way) for row in table.equals]), 100 * CLOSE_RATIO - 100
             sentences.append(f"It cannot be told from {ways}; it is the simplest within {close:.0f} % of the surest.")
     if winner.result is not None and not winner.way.changes_eager and (pays := Report(winner.result).pays):
-        sentences.append(f"{pays}.")
+        sentences.append(f"{pays}{naming.not_counted(winner.result)}.")
     if table.disturbed:
         sentences.append(
             "Other programs took cores while ways were timed: each end of their ranges is moved out by a factor of "

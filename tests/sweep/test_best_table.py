@@ -13,7 +13,7 @@ from support.samples import LABELS, MACHINE, measurement, ok_result
 from demo.core import catalog
 from demo.core.comparison import Spread
 from demo.core.machine import HostSample
-from demo.core.measurement import Compilation, CompileCost, StartUp
+from demo.core.measurement import Compilation, CompileCost, InstructionProbe, StartUp
 from demo.core.outputs import Label, Parity, Predictions
 from demo.core.result import Failure, RunResult
 from demo.core.stats import Difference, Measured
@@ -100,6 +100,12 @@ def test_of_equal_ways_the_simplest_wins_and_the_answer_says_so() -> None:
     nothing = table(default=0.0100, freezing=0.0150)
     assert nothing.winner.way.name == "eager"
     assert "Nothing is known to be better than eager" in best_words.conclusion(nothing)[0]
+
+
+def test_the_answer_names_the_probe_that_its_break_even_leaves_out() -> None:
+    cost = dataclasses.replace(costs(9.0, 1.0), probe=InstructionProbe(loaded_seconds=1.3))
+    pays = best_words.conclusion(table(default=run("default", 0.005, compilation=cost)))[1]
+    assert pays.startswith("Pays after") and pays.endswith("instruction probe, 1.3 s in each process.")
 
 
 WIDE = Spread("assumed", 0.6, None)
