@@ -107,10 +107,10 @@ def _broken_cxx(message: str) -> str:
 
 
 def _space_in_a_path(message: str) -> str:
-    """Returns which path has a space, and what to do; '' if none has: the compile cache's, torch's, Python's headers'.
+    """Returns which path has a space, and what to do; '' if none has.
 
-    `message`: the error of a failed compile. The paths are checked only if a space may be its cause, as of a file that
-    is not found.
+    `message`: the error of a failed compile. If a space may be its cause, as when a file is not found, the paths of the
+    compile cache, of torch and of Python's headers are checked.
     """
     if not re.search(r"same as output file|cannot find|[Nn]o such file|not found|no input files", message):
         return ""
@@ -166,7 +166,7 @@ TORCHAO = (
 )
 COUNTER = re.compile(r"the guard ([a-zA-Z]\w*\.[\w.]+) == -?\d+ failed")
 COUNTS = 3
-"""A number counts up if it failed at least so many guards."""
+"""A module's number is taken for a counter if guards on it failed at least this many times."""
 
 
 def trace_remedy(message: str) -> str:
@@ -199,7 +199,7 @@ def counter_remedy(reasons: Iterable[str]) -> str:
 
 LEVELS = ("*", "*/*", "*/*/*")
 READ = r"[^/]*\.(json|model|txt|jinja)|model[^/]*\.safetensors"
-"""Names of the files that transformers reads to load a checkpoint, as a regular expression: these are examined."""
+"""Matches the names of files that transformers reads to load a checkpoint. Only their content is checked for faults."""
 MAX_JSON_BYTES = 5_000_000
 KEPT_NAMES = ("model.safetensors", "model.safetensors.index.json")
 OTHER_WEIGHTS = {
@@ -345,7 +345,10 @@ def _rename_advice(names: Collection[str], safe: list[str]) -> str:
 
 
 def _entry(read: Callable[[str], bytes], name: str, key: str, default: T) -> T:
-    """Returns the entry `key` of a JSON file. Returns `default` if that fails, or for another type than `default`'s."""
+    """Returns the entry `key` of the JSON file `name`.
+
+    Returns `default` if the file cannot be read, or if the entry is missing or has another type than `default`.
+    """
     try:
         value = json.loads(read(name)).get(key)
     except (OSError, ValueError, AttributeError):

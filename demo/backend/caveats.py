@@ -25,9 +25,10 @@ from .workload import Variants, Workload, dtype_of
 WIDE_SPREAD = 0.10
 CLOCK_CHANGE = 0.10
 GROWTH, RANK_CORRELATION, SERIES = 0.2, 0.9, 30
-"""`steady_growth` takes the medians of up to `SERIES` parts of the calls. Two facts together count as growth:
+"""`steady_growth` splits the calls, in order, into up to `SERIES` parts, and takes the median time of a call in each.
+Two facts together count as growth:
 
-- Spearman's rank correlation of medians and time is above `RANK_CORRELATION`.
+- Spearman's rank correlation of these medians with their order is above `RANK_CORRELATION`.
 - The last third of the parts is slower than the first third by the share `GROWTH` or more.
 """
 SUBNORMAL_SHARE, SAMPLE = 0.001, 10_000
@@ -35,8 +36,8 @@ SUBNORMAL_SHARE, SAMPLE = 0.001, 10_000
 examined."""
 NEON = 128 if platform.machine() in ("aarch64", "arm64") else 0
 VECTOR_BITS = {"AVX512": 512, "AVX2": 256, "NO AVX": 0, "DEFAULT": NEON}
-"""{torch's name for vector instructions: bits of a vector}. Any other name, such as SVE256, counts as 1 bit, so that
-only code without vectors is called narrower."""
+"""{torch's name for vector instructions: bits of a vector}. Any other name, such as SVE256, counts as 1 bit: a caveat
+is then given only if inductor's code has no vectors at all."""
 MULTIPROCESSORS = 68
 """Fewest multiprocessors of a GPU on which inductor tries several kernels for a matrix product (its `is_big_gpu`)."""
 LOW_CLOCK = 0.75
@@ -128,7 +129,8 @@ class _Subnormals(TorchDispatchMode):
 def _count_subnormal(group: Iterable[torch.Tensor]) -> np.ndarray:
     """Returns the array [subnormal numbers, all numbers], counted in a sample of the numbers of each tensor.
 
-    Tensors are skipped if they are sparse, nested, empty, not of floating-point numbers, or of a class that refuses.
+    Tensors are skipped if they are sparse, nested, empty, not of floating-point numbers, or of a class that lacks an
+    operator used here.
     """
     count = np.zeros(2)
     for tensor in group:
@@ -158,8 +160,8 @@ def of_instructions(device: torch.device) -> list[Caveat]:
 def steady_growth(seconds: Sequence[float]) -> float | None:
     """Returns by which share the calls became slower during the timing, such as 0.5; None if there is no steady growth.
 
-    `seconds`: the time of each call, in order. Calls that do not grow were simulated, each of four cases 1,000 times.
-    This function wrongly found growth:
+    `seconds`: the time of each call, in order. Calls that do not become slower were simulated, 1,000 times in each of
+    four cases. This function wrongly found growth:
 
     - never with 300 calls and pure noise, or with 300 calls and one sudden change of the machine's speed
     - 63 times with 300 calls on a machine whose speed slowly went up and down by half
@@ -187,7 +189,7 @@ def of_device(spec: RunSpec, device: torch.device) -> list[Caveat]:
 
 
 def of_timing(result: RunResult) -> list[Caveat]:
-    """Returns caveats about the compile, such as graph breaks, slow compiled calls, and cores taken by others."""
+    """Returns caveats about cores taken by others, missing graphs, graph breaks, fallbacks and slow compiled calls."""
     compiled = result.compilation
     caveats, environment = [], result.environment
     if result.oversubscribed:

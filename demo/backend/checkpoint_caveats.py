@@ -36,7 +36,7 @@ def of_formats(spec: RunSpec, config: PreTrainedConfig, files: Iterable[Path]) -
       bfloat16, which users have to ask for, the caveat names 8-bit floats only.
     - The library of a quantised checkpoint computes in its 8-bit floats, so these are not named. With random weights,
       which are not quantised, the caveat is 'quantized' instead.
-    - `files`: those of the weights, if they are safetensors. Without them, the config's entry is taken.
+    - `files`: the safetensors files of the weights. If there are none, the number format in the config is taken.
     """
     quantized = getattr(config, "quantization_config", None)
     if quantized and spec.weights == "random":
@@ -58,7 +58,7 @@ def stored_formats(file: Path) -> set[str]:
 
 
 def of_code(auto_map: object, auto_class: str, used: object) -> list[Caveat]:
-    """Returns a caveat if the checkpoint has Python code for `auto_class`, in place of which `used` runs."""
+    """Returns a caveat if the checkpoint has Python code for `auto_class`: transformers' object `used` replaces it."""
     own = isinstance(auto_map, Mapping) and auto_class in auto_map
     return [Caveat("own_code", {"used": type(used).__name__})] if own else []
 
@@ -66,8 +66,9 @@ def of_code(auto_map: object, auto_class: str, used: object) -> list[Caveat]:
 def of_processor(processor: object, checkpoint: str, options: dict[str, Any]) -> list[Caveat]:
     """Returns a caveat unless the picture is prepared as the checkpoint's preprocessor_config.json says.
 
-    - The file may say nothing of it: the image processor's default values are then used.
-    - If transformers lacks the image processor that it names, it takes the one of the model's type, without a warning.
+    - The file may not say how: the image processor's default values are then used.
+    - If the file names an image processor that transformers lacks, transformers takes the one of the model's type,
+      without a warning.
     - `options`: the arguments with which the files are loaded.
     """
     entries, _ = ImageProcessingMixin.get_image_processor_dict(checkpoint, **options)

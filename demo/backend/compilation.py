@@ -273,7 +273,7 @@ def reset_compiler() -> None:
 def clone_outputs(outputs: T) -> T:
     """Returns the outputs with their tensors cloned, because the next call of a CUDA graph overwrites the originals.
 
-    Tensors are found in the containers that torch's pytree knows: a model output of transformers, not any dataclass.
+    Tensors are found in containers that torch's pytree knows: it knows transformers' outputs, but not every dataclass.
     """
     cloned: T = torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, outputs)
     return cloned

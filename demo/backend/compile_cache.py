@@ -23,7 +23,8 @@ from . import compilation, failures
 
 T = TypeVar("T")
 _KEY = re.compile(r"\bc[a-z2-7]{51}")
-"""Name of an entry of the cache: "c" and a checksum, whose first two letters name the folder of the entry's files."""
+"""Name of an entry of the cache: "c" and a checksum. The checksum's first two characters name the folder of the entry's
+files."""
 _HEADER_FAILED = re.compile("PCH file|reading precompiled header|internal compiler error")
 """GCC's words about a precompiled header that is cut off or overwritten."""
 

@@ -161,8 +161,8 @@ def compute_when_read(outputs: object) -> str:
 def parts_in_eager() -> Any:
     """Returns a context in which functions that the model itself compiles run in eager.
 
-    Use it with a dispatch mode such as `_Trace`. In such a mode torch.compile may fail, as in flex_attention, and mark
-    functions that later calls need.
+    Use it with a dispatch mode such as `_Trace`. In such a mode torch.compile may fail, as in flex_attention, and
+    dynamo may leave the model's functions to eager in all later calls, too.
     """
     return torch.compiler.set_stance("force_eager")
 
@@ -172,7 +172,8 @@ def _trace_call(
 ) -> tuple[list[torch.Tensor], "_Trace"]:
     """Makes one call within a `_Trace`. Returns clones of the output tensors, and the `_Trace`.
 
-    - `seed`: for the global random generators. Those that the model seeds or makes get it, or the numbers after it.
+    - `seed`: seeds the global random generators. A generator that the model seeds or makes gets the next of the seeds
+      `seed`, `seed` + 1, ... instead of its own.
     - `generators`: the random generators of Python and NumPy that the model may use. If the call changes one,
       `_Trace.drew` is True.
     - `inputs`: the arguments of the call.
@@ -246,7 +247,7 @@ class _Trace(TorchDispatchMode):
     supports_higher_order_operators = True
 
     def __init__(self, seed: int, inputs: object) -> None:
-        """The generator is set to `seed` before the first operator that draws, to `seed` + 1 before the second, ...
+        """Before each operator that draws, the operator's generator gets the next of the seeds `seed`, `seed` + 1, ...
 
         With the same seed each time, a model that draws until a number fits would draw the same number for ever.
         `inputs`: the arguments of the call.
@@ -348,7 +349,7 @@ class _Trace(TorchDispatchMode):
 
 
 def growth_per_call(call: Callable[[], object]) -> int:
-    """Returns by how many bytes each call raises the memory of living tensors (made in these calls); 0 if by none."""
+    """Makes four calls. Returns how many bytes each adds to the living tensors that the calls made; 0 if none."""
     sizes = []
     gc.freeze()  # objects from before are not looked through again
     try:
@@ -420,9 +421,9 @@ def tensors(nested: object) -> list[torch.Tensor]:
 
 
 def has_memory(tensor: torch.Tensor) -> bool:
-    """Returns whether the tensor's numbers are in one storage. If others are read, torch may end the process.
+    """Returns whether the tensor's numbers are in one storage. Otherwise reading the tensor may end the process.
 
-    Forward-mode differentiation makes *zero tensors* and meta tensors, which are strided but have no numbers.
+    Meta tensors, and the *zero tensors* that forward-mode differentiation makes, are strided but have no numbers.
     """
     return tensor.layout == torch.strided and not tensor._is_zerotensor() and not tensor.is_meta
 

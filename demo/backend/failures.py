@@ -47,8 +47,8 @@ OTHER_SIZE = (
     "them, or choose another checkpoint."
 )
 UNREAD_TOKENIZER = re.compile("`tiktoken` is required|instantiate the backend tokenizer|`vocab` and `merges` must")
-"""Words in errors of transformers for a tokenizer without tokenizer.json. It takes any unreadable tokenizer.model for
-one of tiktoken, also if only sentencepiece is missing."""
+"""Words in errors of transformers for a tokenizer without tokenizer.json. Transformers asks for tiktoken if it cannot
+read a tokenizer.model, even if only sentencepiece is missing."""
 INNER_ERROR = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed", "unable to find an engine")
 """Words, in lower case, in the errors of CUDA, C++, Linux, cuBLAS and cuDNN when memory runs out."""
@@ -190,7 +190,7 @@ def nothing_done(caveats: Sequence[Caveat], compilation: Compilation, model: tor
 
     - `caveats`: at least one, each with a key of `NOTHING_DONE`. The message contains one of them.
     - `compilation`: its fallbacks to eager, or else its graph breaks, say why nothing was compiled.
-    - `model`: the eager model, whose layers may be known as those that are not traced.
+    - `model`: the eager model, which is searched for layers that dynamo is known not to trace.
     """
     breaks = compilation.fallbacks or compilation.graph_breaks
     # What computes nothing has no graph either.

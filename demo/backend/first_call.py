@@ -31,8 +31,8 @@ def measure_elsewhere(spec: RunSpec, input_file: Path | None, package: Path | No
     - `package`: the file of an AOTInductor package to load; None: the call loads its compiled code from the compile
       cache.
     - `input_file`: the picture; None for a model that needs none.
-    - Raises RuntimeError if the process fails, or if it does not find graphs that the cache can keep (`spec.cached`).
-      Raises TimeoutExpired after `TIMEOUT_SECONDS`.
+    - Raises RuntimeError if the process fails, or if it does not find its graphs in the cache although the cache can
+      keep them (`spec.cached`). Raises TimeoutExpired after `TIMEOUT_SECONDS`.
     """
     torch.cuda.empty_cache()  # the other process needs room for a model of its own
     job = json.dumps(codec.plain({"spec": spec, "input_file": input_file, "package": package}))

@@ -1,9 +1,10 @@
 """Inductor's instruction probe: before the first compile for a CPU, small programs find out its vector instructions.
 
 - Building the programs takes seconds, once for each machine and compile cache. Later processes only load them.
-- `build` builds the programs before any run and times the compiler. A file in the cache stores both times.
-- `look` runs the probe in a process before that process compiles. It keeps code for other vector instructions apart in
-  the cache.
+- `build` builds the programs before any run and times the compiler. A file in the cache stores the time of
+  the build and of the compiler.
+- `look` runs the probe in a process before that process compiles. It adds the vector instructions to the cache key, so
+  that the process loads no code for other instructions.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ from ..core.measurement import InstructionProbe
 FILE = "instruction-probe.json"
 SHORTEST = 0.01
 """If inductor's instruction probe takes fewer seconds than this, this process has run it before. In a new process it
-takes a second or more, because processes of its own load its programs."""
+takes a second or more, because it starts further processes that load its programs."""
 
 
 @dataclass(frozen=True)

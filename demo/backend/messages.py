@@ -53,7 +53,7 @@ class WorkerJob:
     be compared. None: torch's default."""
     refuse_fewer_threads: bool = False
     """If other programs leave fewer than `threads` cores free while the model is loaded: True refuses the run, False
-    lowers torch's threads. A core that is taken from the timing lowers them in any case."""
+    lowers torch's threads. If a core is taken later, torch's threads are lowered in both cases."""
     kept_threads: tuple[int, ...] = ()
     """The thread counts with which stored runs compiled this model. For these, the compile cache should have code."""
 

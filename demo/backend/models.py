@@ -46,7 +46,7 @@ MAX_LABEL = 200
 MAX_ENTRIES = 100_000
 """Most entries of a list or an object in a config. For comparison: ImageNet-21k has 21,843 labels."""
 MAX_LAYERS = 200
-"""The most layers of a model: Llama 3.1 405B has 126. To count one of 1,000 layers takes a minute and 2 GB."""
+"""Most layers of a model: Llama 3.1 405B has 126. Counting the weights of 1,000 layers takes a minute and 2 GB."""
 LAYER_COUNTS = "layers?$|depths?$"
 MAX_NUMBERS = {"label|classes": MAX_ENTRIES, LAYER_COUNTS: MAX_LAYERS, "^rope_theta$": 10**12, "": 10_000_000}
 """{regular expression for a name in a config: largest whole number allowed}. The first match counts."""
@@ -308,7 +308,7 @@ def _class_of(model_type: object) -> type[PreTrainedConfig] | None:
 def _without_nulls(kind: type[PreTrainedConfig], entries: JsonObject) -> JsonObject:
     """Returns `entries` without nulls that the config class `kind` refuses, such as DETR's old `"dilation": null`.
 
-    A timm backbone that is given by its name gets a config.
+    If `entries` name a timm backbone without a config, a config is added.
     """
     fitted: JsonObject = {}
     for name, value in entries.items():
@@ -394,7 +394,7 @@ def _weight_map(source: Source, **options: bool) -> dict[str, object]:
 
 
 def _weight_files(source: Source, **options: bool) -> list[Path]:
-    """Returns the safetensors files of the weights. Transformers says what is missing."""
+    """Returns the safetensors files of the weights. A missing file is left out: transformers' own error names it."""
     optional = {"_raise_exceptions_for_missing_entries": False, **source.options, **options}
     names = {str(part) for part in _weight_map(source, **options).values()} or {SAFE_WEIGHTS_NAME}
     files = (cached_file(source.name, name, **optional) for name in sorted(names))

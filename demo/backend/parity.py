@@ -26,12 +26,13 @@ from .effects import Effects, tensors
 from .workload import Model, Workload, refuse_call
 
 TOLERANCE = 1e-3
-"""dynamo's tolerance for transformers and timm. Allowed is this share of the number (if it is more, one rounding of its
-format), plus this share of the tensor's root mean square, or of 1 if that is less."""
+"""dynamo's tolerance for transformers and timm, as a share. Two numbers match if they differ by at most this share of
+eager's number plus this share of its tensor's root mean square, which counts as at most 1. If one rounding of the
+number format is a larger share, it replaces the first share."""
 SIZE_OF_ZEROS = 1e-4
 """Assumed root mean square of a tensor of zeros, so that its tolerance is about one rounding of float32."""
 NUMBER_FORMATS = {"float32": (2.0, 2**-23), "tf32": (2.0, 2**-10), "float16": (3.0, 2**-10), "bfloat16": (3.0, 2**-7)}
-"""{number format: (how many times eager's error compiled's error may be, as in dynamo's tests; relative error of one
+"""{number format: (largest quotient of compiled's error and eager's, as in dynamo's tests; relative error of one
 rounding)}."""
 DRAWS = "The model draws random numbers, and compiled draws its own."
 MOVED = "In a float64 reference rounding in the layers moves about as many."
@@ -41,8 +42,8 @@ FAST_PATH = (
 )
 MORE_CALLS, MORE_SECONDS = 30, 1.0
 """If compiled's outputs differ, a model is called up to `MORE_CALLS` times more, to see if its own outputs vary. No
-call begins after `MORE_SECONDS`. One call finds a model that alternates between two outputs, because eager was called
-just before."""
+call begins after `MORE_SECONDS`. One call is enough for a model that alternates between two outputs: they are
+compared with those of the call just before."""
 PERTURBED_RUNS, PERTURBED_SECONDS = 5, 20.0
 """Most float64 runs with changed layer results, and the seconds after which no further run begins. Two always run."""
 NEAR = 1 / 20

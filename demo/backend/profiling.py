@@ -1,6 +1,6 @@
 """Measures eager and compiled after the timing, because profiling would slow timed calls down.
 
-- Before it: eager's memory on a GPU, to which the compile would add.
+- Measured before the compile, which would add to it: eager's peak memory on a GPU.
 - Measured: seconds of GPU work in a call, throughput of calls that do not wait, peak memory, and the longest kernels.
   Also the roofline: the operations and bytes that one call needs at least, and the device's rates.
 - Limits: if a model's forward waits for the GPU, that wait counts as work. On a CPU the memory is that of the whole

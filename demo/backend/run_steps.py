@@ -230,7 +230,7 @@ class Run(RunState):
     # Time
 
     def time(self) -> None:
-        """Times eager and compiled. The run fails if it compiles again meanwhile, or if nothing was done."""
+        """Times eager and compiled. The run fails if a call compiles, or if nothing was compiled or computed."""
         self.enter("time", 0.5)
         memory_before = profiling.memory_in_use(self.workload.device)
         if self.spec.protocol == "as published":
@@ -267,7 +267,7 @@ class Run(RunState):
     def time_until_undisturbed(self) -> timing.Samples:
         """Times both models. If other programs take a core, waits up to 5 s for it and begins again, at most twice.
 
-        If the core stays taken, lowers torch's threads and compiles again, once. Only on a CPU, with threads not set.
+        If it stays taken, compiles for fewer threads, once. On a GPU, or if the spec sets threads, ignores taken cores.
         """
         watched = self.workload.device.type == "cpu" and self.spec.threads is None
         lowered, restarts = watched and self.lower_threads(), 2
@@ -294,7 +294,7 @@ class Run(RunState):
 
     @contextlib.contextmanager
     def out_of_memory_means_separate(self) -> Iterator[None]:
-        """If memory runs out in its block, raises with `protocol` 'as published', else sets `fit_together` to False."""
+        """Catches an out-of-memory error and sets `fit_together` to False. With protocol 'as published', raises it."""
         try:
             yield
         except Exception as error:

@@ -36,14 +36,15 @@ BLOCK_SECONDS = 0.12
 MAX_CALLS_HALF_BLOCK = 14
 """A block is h eager, 2 h compiled and h eager calls. This is the largest h: in a longer block, drift cancels less."""
 MAX_SETTLING_CALLS = 6
-"""After each switch between eager and compiled, up to this many calls are not counted: caches still hold data of the
-other model. On two cores the first call took 5 to 24 % longer, and even the slowest model was within 2 % by call 8.
+"""After each switch between eager and compiled, up to this many settling calls are not counted: caches still hold data
+of the other model. On two cores the first call took 5 to 24 % longer than later ones. The model that settled last was
+within 2 % of its later calls from call 8 on.
 """
 SLOW_SECONDS = 0.1
 """A model is slow if a call takes this long or longer. If eager or compiled is slow, a block is eager, compiled,
-compiled, eager, one call each, so that more blocks fit. All calls of the slow one count, except one before compiled's
-first: on five models of the Transformers guide the first call after a switch took 0.99 to 1.01 times as long as later
-ones. These times were not kept. The limit of 0.1 s was chosen, not measured.
+compiled, eager, one call each, so that more blocks fit. A slow model has no settling calls, except one before the first
+compiled call that counts: on five models of the Transformers guide the first call after a switch took 0.99 to 1.01
+times as long as later ones. These times were not kept. The limit of 0.1 s was chosen, not measured.
 """
 SLOW_BLOCKS_APART = 3
 """For slow models, whose blocks have four calls, a control block (eager calls only) follows the first block, then every
@@ -253,8 +254,8 @@ def calls_per_half_block(eager_warmup: list[float], compiled_warmup: list[float]
 
     - `eager_warmup`, `compiled_warmup`: seconds of the warm-up calls. The last ones of the slower model tell how long a
       call takes.
-    - `iterations`: how many calls of each model are planned. h is small enough for `MIN_BLOCKS` blocks of them. None:
-      no such limit.
+    - `iterations`: how many calls of each model are planned. h is small enough that they fill `MIN_BLOCKS` blocks.
+      None: no such limit.
     - h is at most `MAX_CALLS_HALF_BLOCK`, and at least 2, or 1 if a call takes `SLOW_SECONDS` or more.
     """
     slowest = max(sorted(times[-3:])[1] for times in (eager_warmup, compiled_warmup))

@@ -39,7 +39,8 @@ ADD_NAMES = "Give forward a named parameter for each input: forward(self, x)."
 UNREADABLE = (pickle.UnpicklingError, SafetensorError, ValueError, EOFError, RuntimeError)
 """Errors that loaders of weights or JSON raise if the file is only a Git LFS pointer."""
 FROM_MEMORY = "the measured model"
-"""Name, in error messages, of a module that a program passed to `measure`. A file's is named 'build() of model.py'."""
+"""Name, in error messages, of a module that a program passed to `measure`. If a file's function returned the module, it
+is named 'build() of model.py'."""
 EXPECTED = "It must return (module, inputs): a torch.nn.Module, and a tensor, a tuple of arguments or a dict by name"
 
 
@@ -102,7 +103,8 @@ def _is_compiled(module: torch.nn.Module) -> bool:
 def _place(model: torch.nn.Module, spec: RunSpec, device: torch.device) -> torch.nn.Module:
     """Returns the module on the device, in eval mode if it has modes.
 
-    If a weight that `is_cast` has another dtype than the spec's, all such weights and buffers get the spec's.
+    If a weight has another dtype than the spec's, all weights and buffers get the spec's. Tensors for which `is_cast`
+    is False neither count nor change.
     """
     dtype = dtype_of(spec)
     with contextlib.suppress(NotImplementedError):  # an exported module refuses: it has one mode
