@@ -1,7 +1,7 @@
 """Inductor's instruction probe: before the first compile for a CPU, small programs find out its vector instructions.
 
 - Building the programs takes seconds, once for each machine and compile cache. Later processes only load them.
-- `build` builds the programs before any run and times the compiler. A file in the cache stores the time of
+- `build` builds the programs before any run and times the compiler. A file in the cache stores the times of
   the build and of the compiler.
 - `look` runs the probe in a process before that process compiles. It adds the vector instructions to the cache key, so
   that the process loads no code for other instructions.
