@@ -33,7 +33,7 @@ from demo.sweep import best_table
 from demo.sweep.best_table import EAGER_WAY, Way, WayResult
 
 RUNS = 4_000
-"""About as many runs of each speed are simulated."""
+"""About how many runs are simulated for each speed of the model, on all `MACHINES` together."""
 FIRST_CALL_SECONDS = {0.004: 18.0, 0.03: 20.0, 0.3: 35.0}
 """Seconds of the first call on two cores with an empty cache (benchmarks/results/ways.md), by seconds of an eager
 call."""
@@ -56,7 +56,7 @@ class Machine:
     correlated: float = 0.0
     """Standard deviation of a further noise, which keeps 95 % of its value from one call to the next."""
     drift: float = 0.0
-    """Share by which everything is slower after one second."""
+    """Share by which calls get slower each second: with 0.1 they take 10 % longer after one second, 20 % after two."""
     bursts: float = 0.0
     """Share of calls that begin a burst of 20 calls at 1.5 times the time."""
 

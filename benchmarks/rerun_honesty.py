@@ -98,10 +98,10 @@ class Counted:
 
 
 def intervals(processes: Sequence[stats.Interval], spread: float) -> Iterator[tuple[tuple[str, int], stats.Interval]]:
-    """Yields the interval for a rerun after 1, 2, ... of `processes`: ((kind of spread, number), interval).
+    """Yields the interval for a rerun after 1, 2, ... of `processes`.
 
-    The kinds: 'known' for an interval from `spread`, the true spread between processes; 'assumed' for one from the
-    spread that a run assumes.
+    Yields ((kind of spread, number of processes), interval). The kinds: 'known' for an interval from `spread`, the true
+    spread between processes; 'assumed' for one from the spread that a run assumes.
     """
     for count in range(1, PROCESSES + 1):
         pool = processes[:count]

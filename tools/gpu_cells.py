@@ -4,8 +4,8 @@
   weights are made on the GPU. Mode reduce-overhead uses the kernels that mode default has just compiled.
 - It then times blocks of calls: eager, each mode, each mode in reverse order, eager. The speed-ups of all modes are
   over the same eager calls.
-- A text model, and mode max-autotune, are a group of one usual run, alone on the GPU. The reason for max-autotune: it
-  times kernels while it compiles.
+- A run of a text model or of mode max-autotune is a group by itself (`Group.alone`), and takes the steps of any run of
+  the app. No other group uses the GPU meanwhile, because max-autotune times kernels while it compiles.
 
 `tools.gpu_wave` starts the processes.
 """
@@ -45,7 +45,8 @@ from tools import gpu_turns
 TURN_SECONDS = 60.0
 ALONE_SECONDS = 180.0
 CPU_SECONDS = 240.0
-"""Seconds that the timing of a group may take at most: on a GPU with other groups, alone on a GPU, and on a CPU."""
+"""Seconds that the timing of a group may take at most: `TURN_SECONDS` on a GPU with other groups, `ALONE_SECONDS` for a
+group alone on the GPU, and `CPU_SECONDS` on a CPU."""
 PLAN = timing.Plan(precision=0.02, min_seconds=0.25, max_seconds=0.8, longest_seconds=1.2)
 """When the timing of one mode ends. A group with two modes has twice `max_seconds` and `longest_seconds`."""
 DEVICE_SECONDS = 0.2

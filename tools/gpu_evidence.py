@@ -212,7 +212,7 @@ def gpu_problem() -> str:
 def look_at_machine(device: str) -> dict[str, Any]:
     """Returns the machine's facts, with the rates of a roofline in float32: operations and copied bytes per second.
 
-    If the child process that finds them fails, returns only the time and, as 'problem', the reason.
+    If the child process that finds them fails, returns only the present date and time and, as 'problem', the reason.
     """
     place = f"torch.device({device!r})"
     rates = f"profiling.matrix_rate({place}, torch.float32), profiling.copy_rate({place})"

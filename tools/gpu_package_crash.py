@@ -2,10 +2,10 @@
 
     python3 -m tools.gpu_package_crash
 
-After two lines on the machine, each line has an exit code, and how far the process came. A negative code is a signal:
--4 SIGILL (an instruction that this processor lacks), -6 SIGABRT, -11 SIGSEGV. The first such lines call `std::regex`,
-in which the package crashed, without any package. On a CPU only these lines, and a package for the CPU, are run. Needs
-g++.
+It first prints two lines on the machine, and then a line for each process: its exit code, and how far it came. A
+negative code is a signal: -4 SIGILL (an instruction that this processor lacks), -6 SIGABRT, -11 SIGSEGV. The first
+processes only call `std::regex`, in which the package crashed. Without a GPU, only these processes run, and one that
+builds and loads a package for the CPU. Needs g++.
 """
 
 import os

@@ -10,7 +10,7 @@ A line for each way to run the model has three times of a call:
 - The GPU alone, by CUDA events. A kernel that sleeps comes first, so that all launches are done when the clock starts.
 
 The lines: eager, eager in a CUDA graph (the same kernels without launches by the CPU), two modes of torch.compile, and
-eager again after each. On a CPU, the CUDA graph and the GPU's time are left out.
+eager again after each mode. On a CPU, the CUDA graph and the GPU's time are left out.
 """
 
 import argparse

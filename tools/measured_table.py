@@ -68,7 +68,7 @@ def subset_of(spec: RunSpec) -> str:
 
 
 def _departures(spec: RunSpec) -> dict[str, Any]:
-    """Returns the options that are not at their default, but none of the timing or in `UNNAMED`."""
+    """Returns the options that are not at their default, except those of the timing and those in `UNNAMED`."""
     options = spec.departures().items()
     return {name: value for name, value in options if not OPTIONS[name].timing and name not in UNNAMED}
 

@@ -390,9 +390,9 @@ def fit(
 def calibrate(model: PreTrainedModel, processor: Any) -> float:
     """Shifts a detector's scores so that at most `FALSE_BOXES` wrong boxes an image have a score over 0.5.
 
-    Returns the score that is shifted to 0.5. The shift is needed because training makes scores expected overlaps, for
-    which no threshold is natural. Only the bias of the last class layer changes, so the boxes keep their order. The
-    scenes used are neither those of the training nor those of the test.
+    Returns the score that is shifted to 0.5. The shift is needed because the loss trains a box's score to be its
+    expected overlap with a shape, so 0.5 is no natural threshold. Only the bias of the last class layer changes, so the
+    boxes keep their order. The scenes used are neither those of the training nor those of the test.
     """
     scenes = evaluate_shapes.fresh_scenes(evaluate_shapes.CALIBRATION_SEED, 600)
     detections = [(scene, evaluate_shapes.find_boxes(model, processor, scene)) for scene in scenes]

@@ -62,8 +62,8 @@ MOST_TICKS = 6
 def log_ticks(low: float, high: float) -> list[float]:
     """Returns up to `MOST_TICKS` round numbers from `low` to `high`, both above 0, for a logarithmic axis.
 
-    They are powers of ten. If fewer than three of these lie in the range, multiples such as 2 and 5 times a power are
-    added.
+    They are powers of ten. If fewer than three of these lie in the range, they are 1 and 3 times a power, or else 1, 2
+    and 5 times, or else finer steps.
     """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = ((1,), (1, 3), (1, 2, 5), range(1, 10), [step / 10 for step in range(10, 100)])

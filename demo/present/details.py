@@ -110,7 +110,7 @@ def calls(report: Report) -> Section | None:
 
 
 def _processes(result: RunResult) -> list[Fact]:
-    """Returns the speed-up of each process from which the pooled verdict comes; [] if that is one process alone."""
+    """Returns the speed-up of each process in the verdict's pool; [] if `Speedup.basis` is 'within one process'."""
     if result.speedup is not None and result.speedup.basis == "within one process":
         return []  # the verdict itself states the interval of this process
     repeats = [(run.id, run.figures[result.main].within) for run in result.as_processes() if result.main in run.figures]
@@ -369,8 +369,8 @@ def request(report: Report) -> Section | None:
 def guide(report: Report) -> Section | None:
     """Compares the speed-up with the one in the Transformers guide on torch.compile, and says how the settings differ.
 
-    Returns None if the guide's tables have no row with the run's checkpoint, mode and batch size, or if the run has no
-    speed-up, unless it ran out of memory.
+    Returns None if the guide's tables have no row with the run's checkpoint, mode and batch size. Also returns None for
+    a run without a speed-up, but not if the run ran out of memory.
     """
     result = report.result
     spec, machine = result.spec, result.environment

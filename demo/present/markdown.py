@@ -30,7 +30,7 @@ def of_run(report: Report) -> str:
 
 
 def of_predictions(report: Report) -> list[str]:
-    """Returns sentences: whether eager and compiled predict the same, and whether their predictions mean anything."""
+    """Returns sentences: whether eager and compiled predict the same, and `Report.prediction_notes`."""
     return [*([f"{report.agreement}."] if report.agreement else []), *report.prediction_notes]
 
 

@@ -47,7 +47,7 @@ def short(checkpoint: str) -> str:
 
 
 def model(spec: RunSpec) -> str:
-    """Returns the checkpoint's name. Of a local folder or file it is the last part of the path: others may see it."""
+    """Returns the checkpoint's name. Of a local path only the last part, because results are shown to other people."""
     local = spec.task == OWN_MODEL or catalog.is_folder(spec.checkpoint)
     return short(spec.checkpoint) if local else spec.checkpoint
 
@@ -147,7 +147,7 @@ def value_text(value: object) -> str:
 
 
 def variant_name(name: str, spec: RunSpec) -> str:
-    """Returns the column title for 'eager' or 'compiled': 'Eager', 'Compiled', or 'Compiled, with breaks'."""
+    """Returns the column title for 'eager' or 'compiled'; 'Compiled, with breaks' if the run adds graph breaks."""
     broken = name == "compiled" and spec.graph_break
     return "Compiled, with breaks" if broken else name.capitalize()
 

@@ -26,7 +26,10 @@ def label_colours(labels: Iterable[str]) -> dict[str, str]:
 
 
 def text_on(colour: str) -> str:
-    """Returns black or white for text on a mark of `colour`: for all colours of marks the better contrast (WCAG)."""
+    """Returns black or white for text on a mark: the one with the better contrast (WCAG) to `colour`.
+
+    Not covered: colours that no mark has.
+    """
     return "#000000" if ImageColor.getcolor(colour, "L") > 100 else "#FFFFFF"  # type: ignore[operator]
 
 

@@ -51,7 +51,8 @@ BEYOND_CROSSING, BEYOND_COMPILE = 1.5, 4.0
 """The time axis ends at the later of two times: 1.5 times the last crossing of lines, and 4 times the longest first
 call."""
 LIVE_HORIZONS = (5, 10, 20, 40, 60, 120, 300, 600, 1800, 3600)
-"""Ends of the time axis of a run in progress, in seconds. Later the axis ends at 1.2 times the time so far."""
+"""Ends of the time axis of a run in progress, in seconds. The first that is at least 1.1 times the time so far is used;
+if none is, the axis ends at 1.2 times the time so far."""
 _STYLE = f"""<style>
 .race {{ display: block; width: 100%; height: auto; }}
 .race text {{ font: 13px var(--font, system-ui, sans-serif); fill: var(--ink, #1f2328); }}

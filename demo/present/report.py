@@ -1,6 +1,6 @@
 """Says what a result means: the one `Report` from which page, terminal, exports, pictures and API take their texts.
 
-The interval of the speed-up decides (`stats.compare`). The kind 'unsure' means that the measurement does not decide.
+The interval of the speed-up decides the verdict (`stats.compare`). 'unsure': the interval leaves the verdict open.
 Sentences have no full stop, except those of `caveat`, `prediction_notes` and a failure. For a run that failed or has no
 speed-up, texts on the speed-up are '' and other fields on it None or empty, if not said otherwise.
 """
@@ -177,7 +177,7 @@ class Report:
 
     @cached_property
     def without_breaks(self) -> str:
-        """'Without the added breaks, stored: 1.45× (1.41 to 1.49×)', the latest speed-up without added graph breaks."""
+        """The latest stored speed-up with equal settings, but no added graph breaks: 'Without the added ...'."""
         known = self.result.without_breaks
         if known is None:
             return ""
@@ -427,7 +427,7 @@ class Report:
 
     @cached_property
     def prediction_notes(self) -> list[str]:
-        """Sentences about the predictions: that they may mean nothing, or from which token the two texts differ."""
+        """`DRAWN_ONLY` if predictions may mean nothing, and from which token eager's and compiled's texts differ."""
         result, image = self.result, self.result.image
         notes = []
         if result.predictions and catalog.is_beyond(result.spec.checkpoint, image.sha256 if image else None):

@@ -19,8 +19,8 @@ APPLIED = (
     *("batch_size", "mode", "fullgraph", "dtype", "device", "weights", "text", "channels_last", "threads"),
     *("compiler", "scope", "freezing", "prompt", "tokens"),
 )
-"""Options that a program applies. A run with another option gets no program, unless the option changes only the
-timing."""
+"""Options that the program of `script` applies. A run with another option gets no program, unless the option changes
+only the timing."""
 DYNAMIC_ARGUMENT = {"auto": [], "on": ["dynamic=True"], "off": ["dynamic=False"]}
 TITLE_BLOCK = '"""Times a model eager and compiled, in turns."""\n'
 HEAD_BLOCK = """
@@ -244,7 +244,7 @@ def _model_code(spec: RunSpec) -> dict[str, str]:
 def needs_folder(result: RunResult) -> bool:
     """Returns whether the program of `script` must be started in this project's folder, because it reads files there.
 
-    The program of an installed project finds the folder itself.
+    If this project was installed with pip, the program finds the folder itself.
     """
     return IN_CHECKOUT and (_has_own_config(result.spec) or _scene_of(result) is not None)
 
@@ -277,7 +277,8 @@ def loading_lines(package: Path) -> str:
 def change(spec: RunSpec) -> str:
     """Returns the lines to add to a user's own code that has a `model`, such as 'model = torch.compile(model)'.
 
-    Ahead of time they also use `inputs`, a dict; layer by layer `model_layers`, the repeated layers.
+    Lines that compile ahead of time also use the user's `inputs`, a dict. Lines that compile layer by layer use
+    `model_layers`, the repeated layers.
     """
     lines: list[str] = []
     if spec.freezing:

@@ -15,7 +15,8 @@ HEADLINES: dict[str, tuple[str, str, str]] = {
 }
 """The headline of a run in three texts, by `_headline_key`; the page shows the second one large."""
 WIDE = 0.1
-"""If the interval alone leaves the verdict open: up to ±10 % it reads 'No clear difference', beyond it 'Too noisy'."""
+"""If only the interval leaves the verdict open, the headline is 'No clear difference' for an interval of up to ±10 %,
+and 'Too noisy to tell' for a wider one."""
 RANGE = 0.3
 """If an interval is wider than ±30 %, only the interval is stated, without the ratio: '1.2 to 13× faster'."""
 

@@ -21,11 +21,12 @@ from .report import STARTS, Report
 
 WALL_WIDTH, WALL_HEIGHT, WALL_TOP = 240, 84, 6
 BESIDE = 18
-"""Room to the right of a chart, for half of the last text below its axis."""
+"""Room to the right of a chart, for half of the last text below its axis, in SVG units."""
 POINTS = 60
 """Number of points of a curve."""
 TICK_APART = 36
-"""Least distance of two texts below the axis; a text that would be nearer to the one before it is left out."""
+"""Least distance of two texts below the axis, in SVG units. A text that would be nearer to the one before it is left
+out."""
 TIME_TICKS = (
     (0.01, "10 ms"),
     (0.1, "0.1 s"),
@@ -61,7 +62,7 @@ _STYLE = f"""<style>
 class _Axis(NamedTuple):
     begin: float
     end: float
-    """Where the time axis of all pictures begins and ends, in seconds."""
+    """`begin` and `end`: the two ends of the time axis of all pictures, in seconds."""
 
     def x(self, seconds: float) -> float:
         share = math.log(seconds / self.begin) / math.log(self.end / self.begin)

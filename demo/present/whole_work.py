@@ -4,8 +4,8 @@
 - As a strip of colours along an axis of calls: its colour at a number of calls names the fastest way to run the model.
 - As a slider: HTML that whole_work.js updates, in the page and in the file that a user sends to others.
 
-If the intervals do not tell whether eager is the fastest, the strip says "cannot be told". So does the sentence, but
-'may cost 5.0 s or save 9.0 s' if there is one way to compile.
+If the intervals do not tell whether eager is the fastest, the strip says "cannot be told". The sentence says the same
+for several ways to compile; for a single way it says 'may cost 5.0 s or save 9.0 s'.
 """
 
 import json
@@ -91,8 +91,9 @@ def calls_sentence(report: Report, calls: int) -> str:
 def answer(ways: Mapping[str, WayCost], calls: int) -> str:
     """Returns what compiling saves or costs over `calls` calls: 'saves 21 s (9.0 to 33 s)'.
 
-    `ways`: the costs of eager and of each way to compile. A way with a name of its own is named: 'freezing saves 21 s
-    (...)'. Of several ways the text names the best, or says that eager is the best or that this cannot be told.
+    `ways`: the costs of eager and of each way to compile. A single way is named, 'freezing saves 21 s (...)', unless
+    its name is 'compiled'. Of several ways the text names the best, or says that eager is the best or that this cannot
+    be told.
     """
     best = known_best(ways, calls)
     eager, *others = ways
@@ -144,7 +145,7 @@ class StripPart:
 
     begin: float
     end: float
-    """Where the part begins and ends, as shares of the axis from 0 to 1."""
+    """`begin` and `end` of the part, as shares of the axis from 0 to 1."""
     kind: str
     """CSS class: 'eager', 'compiled', 'several' (compiled, but not known which way) or 'unknown'."""
     words: str
@@ -159,7 +160,10 @@ def calls_at(step: int) -> int:
 
 
 def segments(ways: Mapping[str, WayCost]) -> list[StripPart]:
-    """Returns the parts of a coloured strip, from left to right. Within a part, the answer is the same."""
+    """Returns the parts of a coloured strip, from left to right.
+
+    Within a part the same ways may be the fastest, or it cannot be told whether eager is.
+    """
     last = DECADES * STEPS_A_DECADE
     answers = [_verdict(ways, calls_at(step)) for step in range(last + 1)]
     parts, step = [], 0
@@ -257,8 +261,8 @@ def file_text(name: str) -> str:
 def slider(choice: Choice | None, calls: int = USUAL_CALLS, rate: str = "") -> str:
     """Returns the slider with its strips as HTML, set to `calls`; '' if `choice` is None. whole_work.js updates it.
 
-    `rate`: the calls per time that the user typed, such as '2/s', and `calls` is then a day of them. '' if the user
-    typed a number of calls.
+    `rate`: the calls per time that the user typed, such as '2/s'; `calls` is then the number of calls in a day at this
+    rate. '' if the user typed a number of calls.
     """
     if choice is None:
         return ""
@@ -294,7 +298,7 @@ def slider(choice: Choice | None, calls: int = USUAL_CALLS, rate: str = "") -> s
 
 
 def unbroken(words: str) -> str:
-    """Returns an answer with no-break spaces within each duration: no line ends in the middle of '4 min 55 s'."""
+    """Returns `words` with no-break spaces within each duration: no line ends in the middle of '4 min 55 s'."""
     within = r"(?<=\d) (?=(?:ms|s|min|h|days)\b)|(?:(?<=\d min)|(?<=\d h)) (?=\d)"
     return re.sub(within, "\N{NO-BREAK SPACE}", words)
 

@@ -96,8 +96,8 @@ CLOSE_RATIO = 1.05
 """Ways of rank 1 count as equally fast if the lower ends of their speed-ups' intervals are within 5 % of the highest.
 The simplest of these ways, the first in `WAYS`, wins."""
 MIN_EAGERS = 3
-"""Before a way that changes eager is compared with it, plain eager must have run in this many processes, so that the
-spread between them can be estimated."""
+"""Before a way that changes eager, such as bfloat16, is compared with plain eager, plain eager must have run in this
+many processes, so that the spread between them can be estimated."""
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,9 @@ class Runner(FakeRunner):
 
 
 def open_link(tab: Any, url: str = "") -> None:
-    """Opens the link, or the same page again, and waits until the page shows the machine.
+    """Opens `url`, or reloads the tab's page if `url` is '', and waits until the page shows the machine.
 
-    Give a link a setting: the page without one shows a run that has just ended.
+    Give `url` a setting, such as '?batch_size=3': without a setting, the page shows the run that has just ended.
     """
     if url:
         tab.goto(url)

@@ -30,7 +30,8 @@ class FakeRunner:
     """A runner whose processes take `seconds` each, write the files asked for, and end with what `answer` returns.
 
     `answer` gets spec and picture, and returns a result or an error to raise. While `hold` is True, a run stays in the
-    middle of its timing. `history` stores every result, as with the real runner. The lists keep the arguments of `run`.
+    middle of its timing. `history` stores every result, as with the real runner. Lists such as `runs` and
+    `pictures` keep the arguments of each call of `run`.
     """
 
     answer: Callable[[RunSpec, Any], RunResult | BaseException]
@@ -130,7 +131,11 @@ _count = itertools.count()
 
 
 def measured(spec: RunSpec, image: Any = None) -> RunResult:
-    """Returns a result: freezing is fastest but starts slowly, a package starts fast, the rest is as fast as eager."""
+    """Returns a result for `spec`: with freezing, compiled is twice as fast as eager, but starts slowly.
+
+    With a package, it is 1.33 times as fast, and starts fast once the package is built. In any other way, it is as fast
+    as eager.
+    """
     compiled = 0.002 if spec.freezing else 0.003 if spec.compiler == "aot" else 0.004
     cold, warm = (30.0, 20.0) if spec.freezing else (40.0, 0.1) if spec.compiler == "aot" else (20.0, 5.0)
     costs = {name: CompileCost(cost, {"first run": 0.05}) for name, cost in (("cold", cold), ("warm", warm))}

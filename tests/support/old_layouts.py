@@ -2,9 +2,9 @@
 
 Each copy is a JSON file in `tests/backend/old_layouts`, written with transformers 4.57.3: both configs, name and shape
 of every weight, the kind of weights file, and the outputs for a picture of noise. `weights` makes each weight from its
-name. From memory of the published repositories are: the old keys of the preprocessors' configs, which repositories hold
-only a pickle, the entries that later releases no longer write (`torch_dtype`, position buffers), and that Conditional
-DETR is published with a timm backbone.
+name. Some facts about the published repositories were written from memory: the old keys of the preprocessors'
+configs, which repositories hold only a pickle, the entries that later releases no longer write (`torch_dtype`, position
+buffers), and that Conditional DETR is published with a timm backbone.
 """
 
 import zlib

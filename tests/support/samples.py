@@ -50,7 +50,7 @@ def info_of(picture: Path) -> ImageInfo:
 
 
 def measurement(seconds: float, blocks: int = 12, peak: int | None = 1_000_000) -> Measurement:
-    """Returns blocks of 4 calls of about `seconds`. All drift alike, so two measurements have a narrow ratio."""
+    """Returns blocks of 4 calls of about `seconds`. All measurements drift alike: the ratio of two stays the same."""
     times = tuple(seconds * (1 + 0.02 * (block % 3)) for block in range(blocks) for _ in range(4))
     return Measurement(times, None, (seconds * 3, seconds), 4, peak)
 
@@ -134,7 +134,7 @@ def on_gpu(seconds: float, device_seconds: float, peak: int, rate: float) -> Mea
 
 
 def full_result(**changes: Any) -> RunResult:
-    """Returns a run on a GPU with nearly every field filled: two graphs, a graph break, both compile costs."""
+    """Returns a run on a GPU with nearly every field filled: two graphs, a graph break, cold and warm compile cost."""
     states = tuple(HostSample(at, 0.02, GpuSample(1_350e6 + 30e6 * at, 1_590e6, (), 0)) for at in (0.0, 1.0, 2.0))
     fields: dict[str, Any] = dict(
         id="20261121T093000-0f0f0f",
