@@ -13,6 +13,20 @@ from demo.ui.look import source
 from demo.ui.tabs import form, links
 from demo.ui.web.guard import PAGE_ROUTES
 
+COUNT_FRAMES = """window.frames_drawn = 0; const frame = window.requestAnimationFrame;
+  window.requestAnimationFrame = draw => { window.frames_drawn++; return frame.call(window, draw); };"""
+
+
+def test_a_page_at_rest_draws_no_frames(tab: Any, address: str) -> None:
+    """Frames would take a tenth of a core from a model that is timed. gradio's loading animation draws 60 a second."""
+    tab.add_init_script(COUNT_FRAMES)
+    open_link(tab, f"{address}?batch_size=2")
+    tab.wait_for_timeout(1_000)  # the last updates of the page are drawn
+    drawn = tab.evaluate("frames_drawn")
+    tab.wait_for_timeout(1_000)
+    assert 0 < drawn and tab.evaluate("frames_drawn") - drawn < 10
+
+
 # ---- the form
 
 

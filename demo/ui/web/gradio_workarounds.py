@@ -1,8 +1,9 @@
 """Work-arounds for faults of gradio 6.31 that have no issue upstream.
 
 If gradio fixes one of these faults, `tests/ui/web/test_gradio_workarounds.py` fails. More work-arounds are in `look/`:
-`events.js` (downloads, gradio issue 9230), `form.js` (the Tab key), `theme.py` (semi-bold letters), and
-`figure_names.js` (names for screen readers: of thumbnails, and of charts, plotly.js issue 6920).
+`events.js` (downloads, gradio issue 9230), `form.js` (the Tab key), `theme.py` (semi-bold letters), `frames.js` (an
+animation without end), and `figure_names.js` (names for screen readers: of thumbnails, and of charts, plotly.js issue
+6920).
 """
 
 import asyncio
@@ -28,11 +29,13 @@ from gradio.blocks import BlockFunction
 from gradio.components.api_component import Api
 from gradio.data_classes import BlocksConfigDict, PredictBodyInternal
 from gradio.server_messages import EventMessage
+from jinja2 import ChoiceLoader, DictLoader, FileSystemLoader
 
 from ...core import format as fmt, limits
 from ...core.codec import JsonObject
 from ...core.options import BadInput
 from ...store.database import HistoryError
+from ..look import source
 from .uploads import bound_uploads
 
 _log = logging.getLogger(__name__)
@@ -55,8 +58,17 @@ def prepare(page: gr.Blocks) -> None:
     queue.pending_event_ids_session = defaultdict(set)
     for module in (gradio.state_holder, gradio.route_utils, gradio.blocks):
         module.SessionState = Session  # type: ignore[attr-defined]
+    end_loading_animation()
     refuse_addresses()
     bound_uploads()
+
+
+def end_loading_animation() -> None:
+    """Puts `frames.js` before gradio's own scripts, which would otherwise keep the browser busy for ever."""
+    environment, name = gradio.routes.templates.env, "frontend/index.html"
+    plain = FileSystemLoader(gradio.routes.STATIC_TEMPLATE_LIB).get_source(environment, name)[0]
+    early = plain.replace("<head>", f"<head><script>{source('frames.js')}</script>", 1)
+    environment.loader = ChoiceLoader([DictLoader({name: early}), FileSystemLoader(gradio.routes.STATIC_TEMPLATE_LIB)])
 
 
 NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its path in handle_file()."
