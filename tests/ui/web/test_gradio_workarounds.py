@@ -191,7 +191,9 @@ def test_unread_answers_are_bounded(of_one_session: bool, queue: Any, monkeypatc
     asyncio.run(answers())
 
 
-@pytest.mark.parametrize("output", [{"data": [object(), {1: float("nan")}]}, {"data": ["\ud800"]}], ids=ascii)
+@pytest.mark.parametrize(
+    "output", [{"data": [object(), {1: float("nan")}]}, {"data": ["\ud800"]}], ids=["no JSON", "half a character"]
+)
 def test_any_message_can_be_held(output: Any) -> None:
     messages = gradio_workarounds.MessageQueue()
     messages.put_nowait(message := ProcessCompletedMessage(output=output, success=True))
