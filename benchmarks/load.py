@@ -46,7 +46,7 @@ FULL = "The queue is full"
 
 @dataclass(frozen=True)
 class Server:
-    """A running server of the page: its address, process, data folder, and the request body that asks for a run."""
+    """A running server of the page: its address, process id, folder, and the request body that asks for a run."""
 
     address: str
     pid: int

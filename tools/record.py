@@ -24,7 +24,7 @@ from demo.ui.tabs.stage_bar import presets
 
 
 def specs() -> dict[str, RunSpec]:
-    """Returns the specs of the runs to record, by the name of the file for the result."""
+    """Returns the specs of the runs to record, by the name of the result's file without '.json'."""
     bundled = [entry for entry in catalog.CHECKPOINTS if entry.bundled]
     prompts = [catalog.PROMPT if entry.task == TEXT_GENERATION else "" for entry in bundled]
     models = [catalog.make_spec(entry.id, prompt=prompt) for entry, prompt in zip(bundled, prompts, strict=True)]

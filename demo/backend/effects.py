@@ -377,8 +377,8 @@ def _generators(model: torch.nn.Module, kept: Iterable[object]) -> list[object]:
     """Returns the random number generators of Python and NumPy that the model may use.
 
     - Python's and NumPy's global generators
-    - generators among the values in `kept`: the attributes of the model's modules, and its inputs
-    - global variables of the Python files that define the modules
+    - those among the values in `kept`: the attributes of the model's modules, and its inputs
+    - those among the global variables of the files that define the modules' `forward`, or a decorator around it
     """
     candidates: list[object] = [random._inst, np.random.mtrand._rand, *kept]
     for module in model.modules():

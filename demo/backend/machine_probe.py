@@ -300,7 +300,7 @@ def host_after_probe() -> HostInfo:
     """Returns `host()`, with the times of inductor's instruction probe added.
 
     The probe is run first, unless this compile cache has its times. If compiles are for a GPU, or cannot work, the
-    probe is not run and no times are added.
+    probe is not run. Then no times are added, and also if the cache cannot be written.
     """
     machine = host()
     if machine.gpu or machine.compile_problem:

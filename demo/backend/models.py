@@ -42,7 +42,7 @@ NO_OWN_CODE = (
     "one (--model FILE.py:FUNCTION)."
 )
 MAX_LABEL = 200
-"""Most characters of a label. Longer labels are cut."""
+"""Most characters of a label, and of other names from a model's files, such as a weight's. Longer ones are cut."""
 MAX_ENTRIES = 100_000
 """Most entries of a list or an object in a config. For comparison: ImageNet-21k has 21,843 labels."""
 MAX_LAYERS = 200

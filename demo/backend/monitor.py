@@ -48,9 +48,10 @@ class HostReading(NamedTuple):
     """Clock ticks, summed over cores, in which this machine had work, the stolen ticks included."""
 
     def taken_share(self, later: "HostReading") -> float:
-        """Returns the share of time, 0 to 1, in which other programs or a hypervisor kept the main thread from running.
+        """Returns the share of time, 0 to 1, in which the main thread was ready to run but did not run.
 
-        The time is from this reading to the reading `later`.
+        It waited for a core or for a container's quota, or a hypervisor ran other machines. The time is from this
+        reading to the reading `later`.
         """
         stolen = (later.stolen - self.stolen) / max(1.0, later.busy - self.busy)
         return min(1.0, max(0.0, (later.waited - self.waited) / (later.at - self.at) + stolen))

@@ -55,7 +55,7 @@ class Slot:
     name: str
     value: object
     copy: Any
-    """A copy of a dense tensor or an array; a shallow copy of a list, deque, dict or tuple; None of any other value."""
+    """A copy of a dense tensor or an array; a shallow copy of a list, deque, dict or tuple; None for other values."""
     layout: Layout | None = None
 
     @classmethod

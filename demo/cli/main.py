@@ -2,8 +2,8 @@
 
 Only the command `page` imports gradio and plotly, so that the others work on a machine without them. Results go to
 standard output, everything else to standard error. Exit codes: 0 the command succeeded, 1 it failed (or the doctor
-found a problem), 2 the input was bad, 3 `run --at-least` is undecided, 130 Ctrl-C, 141 the reader of the output left,
-143 SIGTERM.
+found a problem, or the speed-up misses `run --at-least`), 2 the input was bad, 3 `run --at-least` is undecided, 130
+Ctrl-C, 141 the reader of the output left, 143 SIGTERM.
 """
 
 import argparse

@@ -13,7 +13,8 @@ _TOKEN = re.compile(
     r"\b(hf_|api_org_|sk-(?:\w+-)?|gh[opsu]_|github_pat_|glpat-|nvapi-|xox[abpr]-|AKIA|(?i:authorization\W+\w+ ))"
     r"[A-Za-z0-9]{12,}[\w.~+/=-]*"
 )
-"""Matches tokens of the Hub and of other services, which have well-known beginnings, and those of HTTP headers."""
+"""Matches tokens of the Hub and of other services by their well-known beginnings, and any token in an HTTP header
+Authorization."""
 _PATH = re.compile(r"""(?<![\w/.:~-])(?:file://|~)?(?:/[^\s/'"`,;:()<>|]+)+/([^\s/'"`,;:()<>|]*)""")
 
 
@@ -168,7 +169,7 @@ def minute(at: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Returns `text` without logins in addresses, and with '…' for each token that is known by its beginning."""
+    """Returns `text` without logins in addresses. Known tokens are cut to their beginning and '…', such as 'hf_…'."""
     return _TOKEN.sub(lambda token: f"{token[1]}…", _LOGIN.sub("", text))
 
 

@@ -227,7 +227,8 @@ class RunSpec:
     profile: str = choice(
         ("auto", "on", "off"), 'Count kernels and operations with torch.profiler; "auto" does on a GPU.', fold="timing"
     )
-    """'auto' is off on a CPU, which launches no kernels: profiling would lengthen a short run for nothing."""
+    """'auto' is off on a CPU: profiling would lengthen a short run. With 'on' it counts operators there, as a CPU
+    launches no kernels, and the roofline is measured, too."""
     repeats: int = number(1, 1, 20, "Fresh processes; the answer rests on all of them.", fold="timing")
     compiler: str = choice(
         ("jit", "aot"), '"jit" is torch.compile, "aot" a package of AOTInductor.', fold="compile", for_speed=True

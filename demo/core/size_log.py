@@ -11,7 +11,7 @@ from .options import MAX_BATCH_SIZE, BadInput
 
 MAX_CALLS = 1000
 MAX_PIXELS, MAX_TOKENS = 2048, 4096
-"""Largest height or width of a model's input, in pixels, and longest prompt, in tokens."""
+"""Largest height or width in a log, in pixels, and longest prompt in a log, in tokens."""
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ def label_colours(labels: Iterable[str]) -> dict[str, str]:
 
 
 def text_on(colour: str) -> str:
-    """Returns black or white for text on a mark: the one with the better contrast (WCAG) to `colour`.
+    """Returns black or white for text on a mark: for the colours of marks, the one with the better contrast (WCAG).
 
-    Not covered: colours that no mark has.
+    For other colours than those of boxes, masks and changed pixels, it may be the one with the worse contrast.
     """
     return "#000000" if ImageColor.getcolor(colour, "L") > 100 else "#FFFFFF"  # type: ignore[operator]
 

@@ -244,7 +244,7 @@ def _model_code(spec: RunSpec) -> dict[str, str]:
 def needs_folder(result: RunResult) -> bool:
     """Returns whether the program of `script` must be started in this project's folder, because it reads files there.
 
-    If this project was installed with pip, the program finds the folder itself.
+    False if this project was installed with pip: the program then finds the folder itself.
     """
     return IN_CHECKOUT and (_has_own_config(result.spec) or _scene_of(result) is not None)
 

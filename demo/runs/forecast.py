@@ -106,7 +106,7 @@ class SweepForecast:
     cells: int
     seconds: float
     guessed: int
-    """How many of the `cells`, the sweep's runs, have only a rough guess."""
+    """For how many of the `cells`, the runs that the sweep has yet to do, the time is only a rough guess."""
 
 
 def forecast_run(

@@ -1,7 +1,7 @@
 """Pushes each result to a dataset on the Hugging Face Hub, if `WORTH_COMPILING_DATASET` names a dataset.
 
-This is for a machine that loses its disk, such as a Space. The page's tab History shows local results only. The
-charts of its tab Published show results of the dataset, too (`hub_results.py`). No run waits for the Hub: results, and
+This is for a machine that loses its disk, such as a Space. The page's tab History shows local results only. The wall of
+races on its tab Published shows results of the dataset, too (`hub_results.py`). No run waits for the Hub: results, and
 deletions of results, wait in local folders for the next push. Not covered: a disk lost before the next push, and the
 dataset's git history, in which a deleted result stays."""
 

@@ -48,8 +48,8 @@ OTHER_FORMATS = ("tf32", "bfloat16", "float16")
 class Way:
     name: str
     spec: RunSpec
-    """The settings of a run that times this way to run the model, and eager. The spec of the way 'eager' is never
-    run."""
+    """The settings of a run that times the model in this way, and in eager. The way 'eager' gets no run of its own: the
+    runs of other ways time eager, too."""
     refused: str = ""
     """A sentence that says why the model cannot be run in this way here; '' if it can."""
 

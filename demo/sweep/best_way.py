@@ -28,7 +28,8 @@ SEARCH_OPTIONS = ("batch_size", "device", "weights", "text", "prompt", "tokens",
 """The options of a run that the user of a search may set. The search sets the others."""
 MINUTES, MIN_MINUTES, MAX_MINUTES = 3.0, 1.0, 60.0
 QUICK_SECONDS = 1.0
-"""`max_seconds` of the short first run of each way to run the model."""
+"""`max_seconds` of the short first run of a way to run the model. A way that each process has to compile again
+(freezing on a CPU) has no short run."""
 FINAL_RUNS = 2
 """Each of the best two ways to run the model is timed in at least this many processes."""
 FIRST_SHARE = 0.6

@@ -93,8 +93,8 @@ def write_choices(tab: str) -> str:
 def spec_of(query: Mapping[str, str], checkpoint: str) -> RunSpec | None:
     """Returns the spec that a link's query asks for; None if the query names no option and no checkpoint or task.
 
-    - If the query names no checkpoint, the spec has `checkpoint`, or the first checkpoint of the task that the query
-      names.
+    - If the query names no checkpoint, the spec has `checkpoint`. But if the query names a task, and the catalogue does
+      not have `checkpoint` for it, the spec has the first checkpoint of this task.
     - If the model needs a text or a prompt and the query has none, the spec has `catalog.QUERIES` or `catalog.PROMPT`.
     - Raises BadInput for wrong values.
     """

@@ -1,9 +1,9 @@
 """Work-arounds for faults of gradio 6.31 that have no issue upstream.
 
-If gradio fixes one of these faults, `tests/ui/web/test_gradio_workarounds.py` fails. More work-arounds are in `look/`:
-`events.js` (downloads, gradio issue 9230), `form.js` (the Tab key), `theme.py` (semi-bold letters), `frames.js` (an
-animation without end), and `figure_names.js` (names for screen readers: of thumbnails, and of charts, plotly.js issue
-6920).
+Some tests of `tests/ui/web/test_gradio_workarounds.py`, such as those marked "still needed", fail once gradio has fixed
+the fault. More work-arounds are in `look/`: `events.js` (downloads, gradio issue 9230), `form.js` (the Tab key),
+`theme.py` (semi-bold letters), `frames.js` (an animation without end), and `figure_names.js` (names for screen readers:
+of thumbnails, and of charts, plotly.js issue 6920).
 """
 
 import asyncio
@@ -289,7 +289,11 @@ class Session(gradio.state_holder.SessionState):
 
 
 class Blocks(gr.Blocks):
-    """gradio's `Blocks`, but a call that fails is answered with a sentence instead of a traceback."""
+    """gradio's `Blocks`, but a call that fails is answered with a sentence instead of a traceback.
+
+    It also refuses values of a wrong type, and leaves out two features that are costly for every open page
+    (`get_config_file`).
+    """
 
     def get_config_file(self) -> BlocksConfigDict:
         """Returns gradio's configuration of the page, without two features that are costly for every open page.
