@@ -66,9 +66,11 @@ import runpy
 model, inputs = runpy.$run($file)[$function]()
 model = model.to(DEVICE, DTYPE, memory_format=LAYOUT).eval()
 inputs = torch.utils._pytree.tree_map_only(
-    torch.Tensor, lambda one: one.to(DEVICE, DTYPE if one.is_floating_point() else None), inputs
+    torch.Tensor,
+    lambda one: one.to(DEVICE, DTYPE if one.is_floating_point() else None),
+    dict(inputs) if hasattr(inputs, "keys") else inputs,
 )
-arguments = () if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else (inputs,)
+arguments = () if isinstance(inputs, dict) else inputs if isinstance(inputs, (list, tuple)) else (inputs,)
 inputs = inputs if isinstance(inputs, dict) else {}"""
 MODEL_BLOCK = """
 import transformers

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from demo.core.options import OWN_MODEL, TEXT_GENERATION, BadInput, RunSpec
 from demo.core.outputs import ImageInfo
 from demo.core.result import RunResult
 from demo.present.report import Report
-from demo.present.script import change, needs_folder, script
+from demo.present.script import OWN_MODEL_BLOCK, change, needs_folder, script
 from demo.store.history import History
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,3 +220,16 @@ def test_a_script_runs_a_model_of_ones_own_beside_it(tmp_path) -> None:
     (tmp_path / "mine.py").write_text("\n".join(lines))
     spec = RunSpec(f"{tmp_path}/mine.py:build", OWN_MODEL, device="cpu")
     assert "The outputs lie 0 apart" in lines_of(ok_result(spec=spec), tmp_path, NOT_COMPILED)[-1]
+
+
+@pytest.mark.parametrize("inputs", ["[x, x]", "(x, x)", "{'left': x, 'right': x}", "UserDict(left=x, right=x)"])
+def test_a_script_gives_a_model_of_ones_own_its_inputs_as_a_run_does(inputs: str, tmp_path) -> None:
+    lines = ["import torch", "from collections import UserDict", "x = torch.ones(2)", "class Sum(torch.nn.Module):"]
+    lines += ["    def forward(self, left, right):", "        return left + right"]
+    (tmp_path / "mine.py").write_text("\n".join([*lines, "def build():", f"    return Sum(), {inputs}"]))
+    code = Template(OWN_MODEL_BLOCK).substitute(run="run_path", file=repr(f"{tmp_path}/mine.py"), function="'build'")
+    names: dict[str, Any] = {
+        "torch": torch, "DEVICE": "cpu", "DTYPE": torch.float32, "LAYOUT": torch.contiguous_format
+    }  # fmt: skip
+    exec(code, names)
+    assert names["model"](*names["arguments"], **names["inputs"]).tolist() == [2.0, 2.0]
