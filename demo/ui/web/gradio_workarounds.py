@@ -66,9 +66,9 @@ def prepare(page: gr.Blocks) -> None:
 def end_loading_animation() -> None:
     """Puts `frames.js` before gradio's own scripts, which would otherwise keep the browser busy for ever."""
     environment, name = gradio.routes.templates.env, "frontend/index.html"
-    plain = FileSystemLoader(gradio.routes.STATIC_TEMPLATE_LIB).get_source(environment, name)[0]
-    early = plain.replace("<head>", f"<head><script>{source('frames.js')}</script>", 1)
-    environment.loader = ChoiceLoader([DictLoader({name: early}), FileSystemLoader(gradio.routes.STATIC_TEMPLATE_LIB)])
+    files = FileSystemLoader(gradio.routes.STATIC_TEMPLATE_LIB)
+    early = files.get_source(environment, name)[0].replace("<head>", f"<head><script>{source('frames.js')}</script>", 1)
+    environment.loader = ChoiceLoader([DictLoader({name: early}), files])
 
 
 NOT_UPLOADED = "The image must be an uploaded file: with gradio_client, wrap its path in handle_file()."
